@@ -1,0 +1,1 @@
+"""Bundle or trace in, typed results out; numpy and pandas, never torch."""

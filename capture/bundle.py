@@ -1,0 +1,146 @@
+"""The bundle: a folder with a manifest, traces and snapshots. Read and written with the standard library only.
+
+A bundle holds `manifest.json`, and for each rank `rankR.trace.json.gz` and, when they were made,
+`rankR.key_averages.json` and `rankR.key_averages_by_shape.json`. Every file is written under a temporary name, flushed
+and then renamed; the manifest comes last, so a folder with a manifest is a whole bundle. Times are integer nanoseconds.
+"""
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import BundleError
+
+FORMAT_VERSION = 1
+# History of the format:
+#   1  first format
+MANIFEST_NAME = "manifest.json"
+
+
+@dataclass(frozen=True)
+class BundleFile:
+    """One file of a bundle: its base name, SHA-256 (hexadecimal) and size."""
+
+    name: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class RankFiles:
+    """The files of one rank; a snapshot is None when it was not made (the manifest's health says why)."""
+
+    rank: int
+    trace: BundleFile
+    key_averages: BundleFile | None = None
+    key_averages_by_shape: BundleFile | None = None
+
+
+@dataclass(frozen=True)
+class HealthNote:
+    """One thing that is missing or unusual in a recording: a code for tools, a sentence for people."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a trace does not say about itself.
+
+    `machine`, `versions`, `options` and `program` are flat: string keys; strings, numbers, booleans or None as values.
+    `unprofiled_step_ns` are wall times of whole steps measured before the profiler was started, in the order they ran.
+    `complete` is False when the loop ended before all the steps that were asked for had been recorded.
+    """
+
+    title: str
+    captured_at: str  # UTC, ISO 8601 with seconds, "2026-11-30T18:56:00Z"
+    mode: str | None  # "training", "inference", or None where the recorder was not told
+    machine: dict[str, Any]
+    versions: dict[str, Any]
+    options: dict[str, Any]
+    program: dict[str, Any]
+    ranks: tuple[RankFiles, ...]
+    unprofiled_step_ns: tuple[int, ...] = ()
+    samples_per_step: int | None = None
+    complete: bool = True
+    health: tuple[HealthNote, ...] = ()
+    world_size: int = 1
+    format_version: int = field(default=FORMAT_VERSION)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's bytes, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def described(path: Path) -> BundleFile:
+    """The manifest's entry for a file that is already in place."""
+    return BundleFile(path.name, sha256_of(path), path.stat().st_size)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees all of it or none of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> Path:
+    """Write the manifest into the bundle's folder; the last step of a recording."""
+    path = folder / MANIFEST_NAME
+    text = json.dumps(asdict(manifest), indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, (text + "\n").encode("utf-8"))
+    return path
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a path is a folder that holds a manifest."""
+    return (path / MANIFEST_NAME).is_file()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a bundle; BundleError when it is missing, damaged or of a newer format."""
+    path = folder / MANIFEST_NAME
+    try:
+        fields = json.loads(path.read_bytes())
+        version = fields["format_version"]
+        if version > FORMAT_VERSION:
+            raise BundleError(
+                f"{path} has bundle format {version}, this longpole reads up to {FORMAT_VERSION}; install a newer longpole."
+            )
+        fields["ranks"] = tuple(_rank_files(rank) for rank in fields["ranks"])
+        fields["health"] = tuple(HealthNote(**note) for note in fields["health"])
+        fields["unprofiled_step_ns"] = tuple(fields["unprofiled_step_ns"])
+        return Manifest(**fields)
+    except FileNotFoundError as missing:
+        raise BundleError(
+            f"{folder} is not a bundle: it has no {MANIFEST_NAME}; name a bundle folder or a trace file."
+        ) from missing
+    except (ValueError, KeyError, TypeError, AttributeError) as damage:
+        raise BundleError(f"{path} is damaged ({damage!r}); capture again, or name the trace file itself.") from damage
+
+
+def verified(folder: Path, file: BundleFile) -> Path:
+    """The path of a bundle's file, once its SHA-256 is what the manifest says."""
+    path = folder / file.name
+    if path.parent != folder or not path.is_file():
+        raise BundleError(f"{folder} lacks {file.name}, which its manifest lists; copy the whole folder again.")
+    if sha256_of(path) != file.sha256:
+        raise BundleError(f"{path} is not the file that was captured (its SHA-256 differs from the manifest); copy it again.")
+    return path
+
+
+def _rank_files(fields: dict[str, Any]) -> RankFiles:
+    files = {key: BundleFile(**value) for key, value in fields.items() if isinstance(value, dict)}
+    return RankFiles(rank=fields["rank"], **files)

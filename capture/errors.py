@@ -1,0 +1,30 @@
+"""Every error that longpole raises on purpose.
+
+    LongpoleError
+    ├── CaptureError   profiling could not start or finish
+    ├── BundleError    a path is not a bundle or trace that can be read
+    ├── MissingData    an analysis needs what was not captured
+    └── RenderError    a report cannot be written as asked
+
+Each message is complete in itself: what is wrong, where, and what to do next. Anything else that escapes is a bug.
+"""
+
+
+class LongpoleError(Exception):
+    """An expected failure; its message is one plain sentence for the user."""
+
+
+class CaptureError(LongpoleError):
+    """Profiling could not start or finish; the message says what to do."""
+
+
+class BundleError(LongpoleError):
+    """A path is not a bundle or trace that can be read; the message names it, what was expected and what to do."""
+
+
+class MissingData(LongpoleError):  # noqa: N818 - it is shown to users as the reason why a section is empty
+    """An analysis needs what was not captured; the message names the capture option to turn on."""
+
+
+class RenderError(LongpoleError):
+    """A report cannot be written as asked; the message names the choices, or what to install."""

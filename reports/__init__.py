@@ -1,0 +1,1 @@
+"""Results in, files and terminal text out."""

@@ -1,0 +1,76 @@
+"""Sets everything up and runs one task: `python run.py demo | test | check`. Standard library only."""
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+VENV = HERE / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+STAMP = VENV / "installed.txt"  # what the last installation was made from
+
+
+def run(*command: str | Path, **variables: str) -> None:
+    """Print a command and run it; stop with its exit status when it fails."""
+    print("$", *[Path(c).name if c == PYTHON else c for c in command], flush=True)
+    status = subprocess.run([str(c) for c in command], cwd=HERE, env={**os.environ, **variables}).returncode
+    if status:
+        sys.exit(status)
+
+
+def install() -> None:
+    """Make .venv and install longpole with all it needs, pinned by constraints.txt; nothing to do when that is done."""
+    wanted = (HERE / "pyproject.toml").read_text(encoding="utf-8") + (HERE / "constraints.txt").read_text(encoding="utf-8")
+    if STAMP.exists() and STAMP.read_text(encoding="utf-8") == wanted:
+        return
+    if not PYTHON.exists():
+        print("$ python -m venv .venv", flush=True)
+        venv.create(VENV, with_pip=True)
+    # torch first and by its exact version: the same wheel then serves every later requirement on it.
+    pins = [line for line in (HERE / "constraints.txt").read_text(encoding="utf-8").splitlines() if line.startswith("torch==")]
+    run(
+        PYTHON,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "-c",
+        "constraints.txt",
+        *pins,
+        "-e",
+        ".[demo,dev]",
+    )
+    STAMP.write_text(wanted, encoding="utf-8")
+
+
+def demo() -> None:
+    """The main job: capture the DQN before and after, report on it, compare."""
+    run(PYTHON, "-m", "longpole.reports.cli", "demo", "demo", "--force")
+
+
+def test() -> None:
+    """The tests; more arguments go to pytest."""
+    run(PYTHON, "-m", "pytest", *sys.argv[2:])
+
+
+def check() -> None:
+    """All that CI runs: format, lint, types, tests with coverage, and the built wheel in a fresh environment without torch."""
+    run(PYTHON, "-m", "ruff", "format", "--check", ".")
+    run(PYTHON, "-m", "ruff", "check", ".")
+    run(PYTHON, "-m", "pyright")
+    run(PYTHON, "-m", "pytest", "--cov", "--cov-report=term", "--cov-fail-under=90")
+
+
+TASKS = {task.__name__: task for task in (demo, test, check)}
+
+if __name__ == "__main__":
+    if sys.version_info < (3, 11):  # noqa: UP036 - run.py is what tells people
+        sys.exit("longpole needs Python 3.11 or newer.")
+    if len(sys.argv) < 2 or sys.argv[1] not in TASKS:
+        sys.exit(f"usage: python run.py {' | '.join(TASKS)}")
+    install()
+    TASKS[sys.argv[1]]()
