@@ -1,0 +1,213 @@
+"""A training or inference loop of your own -> a bundle.
+
+    with record("runs/base", steps=20) as rec:
+        for batch in rec.steps(loader):
+            with rec.phase("forward"):
+                ...
+
+The first `wait` steps run without any profiler and are only timed; `warmup` steps follow under the profiler and are
+thrown away; then `steps` steps are recorded. The bundle is in place as soon as they are over, and the loop runs on with
+nothing attached.
+"""
+
+import time
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .assemble import About, Outcome, write_bundle
+from .bundle import HealthNote
+from .errors import CaptureError
+from .machine import model_facts
+from .staging import Staging, discard, prepared
+from .window import Plan, Window, refuse_second_profiler, require_torch, synchronize
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+Item = TypeVar("Item")
+MODES = ("training", "inference", None)
+PHASE_PREFIX = "longpole.phase#"
+
+
+@contextmanager
+def record(
+    folder: Path | str,
+    *,
+    steps: int = 10,
+    wait: int = 5,
+    warmup: int = 3,
+    shapes: bool = False,
+    stacks: bool = False,
+    memory: bool = False,
+    title: str | None = None,
+    mode: str | None = None,
+    samples_per_step: int | None = None,
+    seed: int | None = None,
+    program: dict[str, Any] | None = None,
+    model: "Module | None" = None,
+    force: bool = False,
+) -> Iterator["Recorder"]:
+    """Record `steps` steps of the loop inside the `with` block into a bundle.
+
+    A folder that is not empty is refused without `force`; with it, an older bundle is replaced once the new one is
+    whole. `program` holds more facts for the manifest: strings, numbers and booleans by name.
+
+    Raises CaptureError on entering when the recording cannot start. What fails later is raised once, on leaving, and
+    only if the block itself raised nothing. A loop that ends inside the window leaves an incomplete bundle.
+    """
+    plan = Plan(steps, wait, warmup, shapes, stacks, memory)
+    facts = {**({} if seed is None else {"seed": seed}), **model_facts(model), **(program or {})}
+    about = About(title or Path(folder).resolve().name, _now(), _known_mode(mode), samples_per_step, facts)
+    recorder = Recorder(plan, about, Path(folder), force)
+    try:
+        yield recorder
+    except BaseException as failure:
+        recorder._leave(failure)
+        raise
+    recorder._leave(None)
+    if recorder.failure is not None:
+        raise recorder.failure
+
+
+class Recorder:
+    """What the `with` block of `record` works with. None of its methods ever raises an error of ours into the loop."""
+
+    def __init__(self, plan: Plan, about: About, folder: Path, force: bool) -> None:
+        require_torch()
+        refuse_second_profiler()
+        self.done = False  # True once the window is over: a loop may stop early then
+        self.failure: CaptureError | None = None
+        self._plan = plan
+        self._about = about
+        self._steps_run = 0
+        self._unprofiled_step_ns: list[int] = []
+        self._staging: Staging = prepared(folder, force=force)
+        try:
+            self._window = Window(plan, self._staging.hidden)
+            self._begin()
+        except CaptureError:
+            discard(self._staging)
+            raise
+        except Exception as failure:
+            discard(self._staging)
+            raise CaptureError(f"torch.profiler cannot start here ({failure}).") from failure
+
+    def steps(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield every item; one step is fetching an item and what the loop does with it."""
+        if self._steps_run == 0 and not self._window.running:
+            self._began_ns = time.perf_counter_ns()  # what the block did before its loop belongs to no step
+        iterator = iter(items)
+        while not self.done:
+            try:
+                with self.phase("data_loading"):
+                    item = next(iterator)
+            except StopIteration:
+                return
+            yield item
+            self.step()
+        yield from iterator
+
+    def step(self) -> None:
+        """End a step and begin the next: call it once, at the end of each turn of a loop that does not use `steps`."""
+        if self.done:
+            return
+        ended_ns = time.perf_counter_ns()
+        self._guarded(lambda: self._advance(ended_ns - self._began_ns))
+        self._began_ns = time.perf_counter_ns()
+
+    def phase(self, name: str) -> AbstractContextManager[object]:
+        """Mark a part of the step: "forward", "loss", "backward", "optimizer", or a name of yours."""
+        if not self._window.running:
+            return nullcontext()
+        from torch.profiler import record_function
+
+        return record_function(phase_range(name))
+
+    def _begin(self) -> None:
+        synchronize()
+        if self._plan.wait == 0:
+            self._window.start()
+        self._began_ns = time.perf_counter_ns()
+
+    def _advance(self, step_ns: int) -> None:
+        self._steps_run += 1
+        if self._steps_run <= self._plan.wait:
+            self._unprofiled_step_ns.append(step_ns)
+            if self._steps_run == self._plan.wait:
+                self._window.start()
+            return
+        if self._steps_run == self._plan.steps_before_window:
+            synchronize()  # else kernels of the warm-up would run inside the window, without their launches
+        self._window.step()
+        if self._steps_run == self._plan.steps_needed:
+            self._finish(None)
+
+    def _finish(self, ended_early: HealthNote | None) -> None:
+        self.done = True
+        self._window.stop()
+        recorded = self._steps_run - self._plan.steps_before_window
+        outcome = Outcome(recorded, tuple(self._unprofiled_step_ns), ended_early)
+        write_bundle(self._staging, self._plan, self._window, self._about, outcome)
+
+    def _leave(self, failure: BaseException | None) -> None:
+        """The block is over: keep what an unfinished window has, and leave nothing half made behind."""
+        if not self.done:
+            self._guarded(lambda: self._end_early(failure))
+        discard(self._staging)
+
+    def _end_early(self, failure: BaseException | None) -> None:
+        recorded = self._steps_run - self._plan.steps_before_window
+        if recorded < 0 or (recorded == 0 and failure is None):
+            raise CaptureError(_too_short(self._steps_run, self._plan))
+        self._finish(_early_note(failure, recorded, self._plan.steps))
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except CaptureError as failure:
+            self.failure = failure
+        except Exception as failure:  # noqa: BLE001 - whatever it is, it must not end the user's training; raised on leaving
+            self.failure = CaptureError(f"The recording failed: {failure!r}. The loop itself was not touched.")
+            self.failure.__cause__ = failure
+        if self.failure is not None:
+            self.done = True
+            with suppress(Exception):  # it may be what failed
+                self._window.stop()
+
+
+@lru_cache(maxsize=256)
+def phase_range(name: str) -> str:
+    """The range that marks a phase; its name keeps what Kineto does: printable ASCII without quotes and backslashes."""
+    plain = unicodedata.normalize("NFKD", str(name)).encode("ascii", "ignore").decode("ascii")
+    kept = "".join(character for character in plain if character.isprintable() and character not in '"\\')
+    return PHASE_PREFIX + (kept.strip() or "unnamed")
+
+
+def _known_mode(mode: str | None) -> str | None:
+    if mode not in MODES:
+        raise CaptureError(f'mode={mode!r} is not known; use "training", "inference" or None.')
+    return mode
+
+
+def _too_short(steps_run: int, plan: Plan) -> str:
+    return (
+        f"The loop ran {steps_run} steps, and a whole recording needs {plan.steps_needed}"
+        f" (wait={plan.wait}, warmup={plan.warmup}, steps={plan.steps}): run more steps, or ask for fewer."
+        " A loop that does not go through rec.steps(...) must call rec.step() once per turn."
+    )
+
+
+def _early_note(failure: BaseException | None, recorded: int, steps: int) -> HealthNote:
+    where = f"after {recorded} of {steps} recorded steps; the last step range in the trace is not a whole step"
+    if failure is not None:
+        return HealthNote("exception", f"The loop raised {type(failure).__name__} {where}.")
+    return HealthNote("loop_ended", f"The loop ended {where}. To stop early, leave the loop once rec.done is True.")
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,235 @@
+"""DQN learns CartPole-v1: a variant and a seed -> returns per episode, a trained network, or a bundle of its profile.
+
+The algorithm stands here once. What `before` (written the way tutorials write it) and `after` (its bottlenecks removed)
+do differently is in `dqn_before.py` and `dqn_after.py`: the same parts under the same names, to be read side by side.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..record import record
+from .dqn_after import After
+from .dqn_before import Before
+
+if TYPE_CHECKING:
+    import torch
+    from gymnasium import Env
+    from torch import Tensor
+
+Variant = Literal["before", "after"]
+Mode = Literal["train", "infer"]
+Phase = Callable[[str], AbstractContextManager[object]]
+Progress = Callable[[int, int], None]
+
+PARTS: dict[str, type[Before] | type[After]] = {"before": Before, "after": After}
+ENVIRONMENT = "CartPole-v1"
+HIDDEN = 128
+BATCH = 64
+DISCOUNT = 0.99
+LEARNING_RATE = 2e-3
+TARGET_RATE = 0.01  # share of the online network that moves into the target network at each update
+RANDOM_STEPS = 1_000  # played at random before the first update, so that no batch is small
+EXPLORE_STEPS = 2_500  # over which the share of random actions falls
+EXPLORE_FIRST, EXPLORE_LAST = 1.0, 0.05
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """Return of each finished episode, loss of each update, and the network that learned."""
+
+    returns: tuple[float, ...]
+    losses: tuple[float, ...]
+    network: "torch.nn.Sequential"
+
+
+def train(
+    variant: Variant = "after", *, updates: int, seed: int = 0, device: str = "cpu", progress: Progress | None = None
+) -> TrainingResult:
+    """Play and learn for a number of updates, after RANDOM_STEPS steps at random."""
+    with one_thread(), Agent(variant, seed, device) as agent:
+        agent.play_at_random()
+        for update in range(updates):
+            agent.step()
+            if progress is not None:
+                progress(update + 1, updates)
+        return TrainingResult(tuple(agent.returns), tuple(agent.parts.losses()), agent.network)
+
+
+class Agent:
+    """A DQN agent in its environment; each `step` is one step of the environment and one update of the network."""
+
+    def __init__(self, variant: Variant, seed: int, device: str) -> None:
+        import gymnasium
+
+        self.network, self.target = network(seed, device), network(seed, device)
+        self.parts = PARTS[variant](self.network, self.target, LEARNING_RATE, TARGET_RATE, device)
+        self.explore_random, self.batch_random = (np.random.default_rng((seed, stream)) for stream in range(2))
+        self.environment: Env = gymnasium.make(ENVIRONMENT)
+        self.state: np.ndarray = self.environment.reset(seed=seed)[0]
+        self.updates = 0
+        self.returns: list[float] = []
+        self.return_so_far = 0.0
+
+    def __enter__(self) -> "Agent":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.environment.close()
+
+    def play_at_random(self) -> None:
+        """Fill the replay buffer before the first update."""
+        for _ in range(RANDOM_STEPS):
+            self.parts.remember(*self.play(int(self.explore_random.integers(2))))
+
+    def step(self, phase: Phase = nullcontext) -> None:
+        """One step of the environment, one update; `phase` marks the parts of both."""
+        with phase("act"):
+            action = self.choose_action()
+        with phase("environment"):
+            transition = self.play(action)
+        with phase("sampling"):
+            self.parts.remember(*transition)
+            batch = self.parts.sample(BATCH, self.batch_random)
+        with phase("forward"):
+            values, targets = self.values_and_targets(*batch)
+        with phase("loss"):
+            loss = temporal_difference_loss(values, targets)
+            self.parts.note_loss(loss)
+        with phase("backward"):
+            self.parts.optimizer.zero_grad()
+            loss.backward()
+        with phase("optimizer"):
+            self.parts.optimizer.step()
+            self.parts.update_target()
+        self.updates += 1
+
+    def choose_action(self) -> int:
+        """Epsilon-greedy: at random less and less often, else the action with the highest value."""
+        if self.explore_random.random() < explore_share(self.updates):
+            return int(self.explore_random.integers(2))
+        return self.parts.best_action(self.state)
+
+    def play(self, action: int) -> tuple[np.ndarray, int, float, np.ndarray, bool]:
+        """Do an action, and begin a new episode after the last: state, action, reward, next state, whether that is final."""
+        before = self.state
+        after, reward, final, truncated, _ = self.environment.step(action)
+        self.return_so_far += float(reward)
+        self.state = after
+        if final or truncated:
+            self.returns.append(self.return_so_far)
+            self.return_so_far = 0.0
+            self.state = self.environment.reset()[0]
+        return before, action, float(reward), after, bool(final)
+
+    def values_and_targets(
+        self, states: "Tensor", actions: "Tensor", rewards: "Tensor", next_states: "Tensor", final: "Tensor"
+    ) -> "tuple[Tensor, Tensor]":
+        """Values of the actions taken, and what the target network says they should be."""
+        import torch
+
+        values = self.network(states).gather(1, actions.unsqueeze(1)).squeeze(1)
+        with torch.no_grad():
+            next_values = self.target(next_states).max(1).values
+            targets = rewards + DISCOUNT * next_values * (1 - final)
+        return values, targets
+
+
+def network(seed: int, device: str) -> "torch.nn.Sequential":
+    """The value network: 4 numbers of a state -> a value for each of 2 actions."""
+    import torch
+    from torch import nn
+
+    with torch.random.fork_rng(devices=[]):  # the seed is ours alone: the caller's random numbers stay as they were
+        torch.manual_seed(seed)
+        layers = nn.Sequential(nn.Linear(4, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2))
+    return layers.to(device)
+
+
+def temporal_difference_loss(values: "Tensor", targets: "Tensor") -> "Tensor":
+    """Huber loss: a few large errors do not decide the update."""
+    from torch.nn import functional
+
+    return functional.smooth_l1_loss(values, targets)
+
+
+def explore_share(updates: int) -> float:
+    """Share of random actions after a number of updates."""
+    progress = min(updates / EXPLORE_STEPS, 1.0)
+    return EXPLORE_FIRST + progress * (EXPLORE_LAST - EXPLORE_FIRST)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one CPU thread: for layers this small, more threads only wait for each other."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def capture_dqn(
+    folder: Path,
+    *,
+    variant: Variant = "before",
+    mode: Mode = "train",
+    steps: int = 60,
+    wait: int = 60,
+    warmup: int = 5,
+    seed: int = 0,
+    shapes: bool = False,
+    stacks: bool = False,
+    memory: bool = False,
+    force: bool = False,
+    device: str | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Record one variant into a bundle and return its folder.
+
+    It runs on the GPU where there is one, unless `device` says otherwise. `progress(done, total)` is called while a network
+    is trained and once at the end, never inside the recorded loop. Raises CaptureError as `record` does.
+    """
+    from .dqn_inference import record_inference
+
+    options = {"steps": steps, "wait": wait, "warmup": warmup, "shapes": shapes, "stacks": stacks, "memory": memory}
+    options |= {"title": f"DQN on CartPole, {mode}, {variant}", "seed": seed, "force": force}
+    options |= {"program": {"workload": "dqn", "variant": variant, "environment": ENVIRONMENT}}
+    recorded = record_training if mode == "train" else record_inference
+    with one_thread():
+        recorded(Path(folder), variant, seed, device or best_device(), steps + wait + warmup, options, progress)
+    return Path(folder)
+
+
+def record_training(
+    folder: Path,
+    variant: Variant,
+    seed: int,
+    device: str,
+    turns: int,
+    options: dict[str, Any],
+    progress: Progress | None,
+) -> None:
+    """Record the training loop once the replay buffer is filled, so that every step makes an update."""
+    with Agent(variant, seed, device) as agent:
+        agent.play_at_random()
+        with record(folder, mode="training", samples_per_step=BATCH, model=agent.network, **options) as rec:
+            for _ in range(turns):
+                agent.step(rec.phase)
+                rec.step()
+    if progress is not None:
+        progress(turns, turns)
+
+
+def best_device() -> str:
+    """The GPU where torch has one."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
