@@ -1,0 +1,25 @@
+"""One question about one trace each; ANALYSES is the report's table of contents."""
+
+from .bottlenecks import bottlenecks
+from .data_wait import data_wait
+from .gpu_kernels import gpu_kernels
+from .op_table import op_table
+from .optimizer_step import optimizer_step
+from .phases import phases
+from .repeated_ops import repeated_ops
+from .scalar_reads import scalar_reads
+from .snapshot_agreement import snapshot_agreement
+from .steps import steps
+
+ANALYSES = {
+    "Step time": steps,
+    "Where the step goes": phases,
+    "Bottlenecks": bottlenecks,
+    "Small operators in a loop": repeated_ops,
+    "Optimizer": optimizer_step,
+    "Reading single numbers": scalar_reads,
+    "Waiting for data": data_wait,
+    "GPU": gpu_kernels,
+    "Operators": op_table,
+    "Agreement with torch": snapshot_agreement,
+}

@@ -1,0 +1,63 @@
+"""Does the step wait for its data?"""
+
+from dataclasses import dataclass
+
+from ...capture.errors import MissingData
+from ..findings import Evidence, Finding, Text, notable
+from ..step_time import step_time
+from ..trace import Trace
+
+PHASE = "data_loading"
+WORKERS = "_MultiProcessingDataLoaderIter"  # torch names the iterator in enumerate(DataLoader)#…
+
+
+@dataclass(frozen=True, eq=False)
+class DataWait:
+    """Time of the data_loading phase per step, and of the rest; `workers`: whether worker processes load already."""
+
+    loading_ns: float
+    rest_ns: float
+    workers: bool
+    findings: tuple[Finding, ...]
+
+
+def data_wait(trace: Trace) -> DataWait:
+    """Size of the data_loading phase; MissingData where nothing marks it."""
+    found = step_time(trace)
+    if PHASE not in found.phases:
+        raise MissingData("Nothing in the steps marks data loading; use a DataLoader, or record.steps(loader).")
+    loading_ns = float(found.rows.loc[found.rows["phase"] == PHASE, "self_ns"].sum()) / found.count
+    rest_ns = found.step_ns - loading_ns
+    workers = any(WORKERS in name for name in trace.names)
+    findings = () if len(trace.device) else notable([_finding(loading_ns, rest_ns, workers)], found.step_ns)
+    return DataWait(loading_ns, rest_ns, workers, findings)
+
+
+def _finding(loading_ns: float, rest_ns: float, workers: bool) -> Finding:
+    """Saving: loading runs beside the rest of the step, so the shorter of the two vanishes; with enough workers all of it."""
+    hidden_ns = loading_ns if workers else min(loading_ns, rest_ns)
+    return Finding(
+        id="data_wait",
+        title=Text.of("Add loader workers") if workers else Text.of("Load the next batch in worker processes"),
+        problem=Text.of(
+            "Each step waits {loading_ns} for its batch, {loading_share} of the step.",
+            loading_ns=loading_ns, loading_share=loading_ns / (loading_ns + rest_ns),
+        ),
+        advice=Text.of(
+            "Raise num_workers (and prefetch_factor) until the wait is gone; keep workers alive with persistent_workers=True."
+        )
+        if workers
+        else Text.of(
+            "Give the DataLoader num_workers of at least 1, so that the next batch is made while this one is used; for data that "
+            "fits in memory, index one tensor instead."
+        ),
+        saving_ns=hidden_ns,
+        low_ns=0,
+        high_ns=loading_ns,
+        confidence="medium",
+        evidence=(
+            Evidence("waiting for data, per step", "loading_ns", loading_ns),
+            Evidence("the rest of the step", "rest_ns", rest_ns),
+        ),
+        bound="input_pipeline",
+    )  # fmt: skip

@@ -1,0 +1,106 @@
+"""Does the optimizer update one parameter at a time?"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ...capture.errors import MissingData
+from .. import trace as t
+from ..findings import Evidence, Finding, Text, notable
+from ..intervals import union
+from ..step_time import outermost_ops, row_at, step_time
+from ..trace import Ints, Trace
+
+RANGE = "Optimizer.step#"  # torch marks every optimizer's step so
+TOGETHER = ("aten::_foreach_", "aten::_fused_")  # operators that take all parameters at once
+
+
+@dataclass(frozen=True, eq=False)
+class OptimizerStep:
+    """`rows`: name; calls_count (outermost, per step); ops_ns (per step), of operators inside Optimizer.step#... ranges.
+
+    `optimizer_ns`: those ranges, per step. `together`: whether foreach or fused operators do the update. `parameters`: tensors
+    updated one by one, as the calls of the rarest repeated in-place operator tell; 0 where none is.
+    """
+
+    rows: pd.DataFrame
+    optimizer_ns: float
+    step_ns: float
+    together: bool
+    parameters: int
+    findings: tuple[Finding, ...]
+
+
+def optimizer_step(trace: Trace) -> OptimizerStep:
+    """Operators that Optimizer.step calls in a step; MissingData for runs without one."""
+    found = step_time(trace)
+    counted = found.steps
+    start, end = _ranges(trace, counted)
+    if not len(start):
+        raise MissingData("No optimizer of torch runs in the steps; nothing to look at in inference.")
+    rows = _calls(trace, counted, start, end)
+    optimizer_ns, step_ns = float((end - start).sum()) / found.count, found.step_ns
+    together = any(str(name).startswith(TOGETHER) for name in rows["name"])
+    parameters = 0 if together else _parameters(rows)
+    one_by_one = parameters > 1 and not len(trace.device)
+    findings = notable([_one_by_one(rows, optimizer_ns, step_ns, parameters)], step_ns) if one_by_one else ()
+    return OptimizerStep(rows, optimizer_ns, step_ns, together, parameters, findings)
+
+
+def _ranges(trace: Trace, counted: pd.DataFrame) -> tuple[Ints, Ints]:
+    """The optimizer's ranges that lie in counted steps, on the steps' threads."""
+    host = trace.host
+    named = np.array([name.startswith(RANGE) for name in trace.names], bool)
+    marked = host[(host.category == t.ANNOTATION) & named[host.name] & np.isin(host.thread, counted["thread"].to_numpy())]
+    inside = row_at(counted["start_ns"].to_numpy(), counted["end_ns"].to_numpy(), marked.start_ns) >= 0
+    return union(marked.start_ns[inside], marked.end_ns[inside])
+
+
+def _calls(trace: Trace, counted: pd.DataFrame, start: Ints, end: Ints) -> pd.DataFrame:
+    host, rows = trace.host, outermost_ops(trace, counted)
+    rows = rows[row_at(start, end, host.start_ns[rows]) >= 0]
+    names = np.array(trace.names, object)[host.name[rows]]
+    calls = pd.DataFrame({"name": names, "calls": 1, "ns": host.end_ns[rows] - host.start_ns[rows]})
+    sums = calls.groupby("name", sort=False)[["calls", "ns"]].sum().reset_index()
+    table = pd.DataFrame({
+        "name": sums["name"], "calls_count": sums["calls"] / len(counted), "ops_ns": sums["ns"] / len(counted),
+    })  # fmt: skip
+    return table.sort_values(["ops_ns", "name"], ascending=[False, True], kind="stable", ignore_index=True)
+
+
+def _parameters(rows: pd.DataFrame) -> int:
+    in_place = rows[rows["name"].str.endswith("_") & (rows["calls_count"] >= 2)]
+    return round(in_place["calls_count"].min()) if len(in_place) else 0
+
+
+def _one_by_one(rows: pd.DataFrame, optimizer_ns: float, step_ns: float, parameters: int) -> Finding:
+    """Saving: the update of all parameters costs as much as that of one does now, with the Python around it.
+
+    At least half of that (foreach still calls each kind of operator once); at most the whole optimizer step.
+    """
+    expected = optimizer_ns * (1 - 1 / parameters)
+    calls = float(rows["calls_count"].sum())
+    return Finding(
+        id="optimizer_step",
+        title=Text.of("Let the optimizer update all parameters at once"),
+        problem=Text.of(
+            "The optimizer calls {calls_count} operators a step for {parameters_count} parameter tensors, one tensor after the "
+            "other: {optimizer_ns} of the {step_ns} step.",
+            calls_count=round(calls), parameters_count=parameters, optimizer_ns=optimizer_ns, step_ns=step_ns,
+        ),
+        advice=Text.of(
+            "Construct it with fused=True (Adam, AdamW, SGD and Adagrad have it) or foreach=True; the arithmetic is the same, "
+            "in one call or a few."
+        ),
+        saving_ns=expected,
+        low_ns=expected / 2,
+        high_ns=optimizer_ns,
+        confidence="medium",
+        evidence=(
+            Evidence("operator calls per step in the optimizer", "calls_count", calls),
+            Evidence("parameter tensors updated one by one", "parameters_count", parameters),
+            Evidence("the optimizer's step, per step", "optimizer_ns", optimizer_ns),
+        ),
+        bound="host",
+    )  # fmt: skip

@@ -1,0 +1,94 @@
+"""Does a Python loop call small operators one element at a time?"""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ...capture.errors import MissingData
+from ..findings import Evidence, Finding, Text, notable
+from ..step_time import OUTSIDE, StepTime, step_time
+from ..trace import Trace
+
+MANY_CALLS = 12  # per step and name: fewer are the lines of a program, not the turns of a loop
+SMALL_NS = 50_000  # ten times the dispatch of an operator: work on single elements, not on batches
+LAYERED = {"forward", "backward", "optimizer"}  # they repeat operators for each layer or parameter, loop or not
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedOps:
+    """`rows`: phase; name; calls_count (outermost calls per step); call_ns (mean); step_ns (per step), of repeated operators."""
+
+    rows: pd.DataFrame
+    step_ns: float
+    findings: tuple[Finding, ...]
+
+
+def repeated_ops(trace: Trace) -> RepeatedOps:
+    """Outermost operators that one phase calls MANY_CALLS times a step, each shorter than SMALL_NS on average."""
+    found = step_time(trace)
+    calls = found.rows[found.rows["calls"] > 0].groupby(["phase", "name"], sort=False)[["calls", "total_ns"]].sum().reset_index()
+    if calls.empty:
+        raise MissingData("The trace holds no operators inside its steps; capture with CPU activity on.")
+    steps = found.count
+    rows = pd.DataFrame({
+        "phase": calls["phase"],
+        "name": calls["name"],
+        "calls_count": calls["calls"] / steps,
+        "call_ns": calls["total_ns"] / calls["calls"],
+        "step_ns": calls["total_ns"] / steps,
+    })  # fmt: skip
+    repeated = rows[(rows["calls_count"] >= MANY_CALLS) & (rows["call_ns"] < SMALL_NS)]
+    repeated = repeated.sort_values(["step_ns", "phase", "name"], ascending=[False, True, True], kind="stable", ignore_index=True)
+    step_ns = found.step_ns
+    loops = [] if len(trace.device) else [_loop(found, rows, part) for _, part in repeated.groupby("phase", sort=False)]
+    return RepeatedOps(repeated, step_ns, notable((loop for loop in loops if loop), step_ns))
+
+
+def _loop(found: StepTime, rows: pd.DataFrame, part: pd.DataFrame) -> Finding | None:
+    """Saving: each operator called once instead of n times, and the Python between those calls with it.
+
+    At least the operators' own repeated time; at most the whole phase. The expected saving takes the Python in proportion to
+    the calls, and one call of each operator stays.
+    """
+    phase = str(part["phase"].iloc[0])
+    if phase in LAYERED:
+        return None
+    calls, kinds, ops_ns = float(part["calls_count"].sum()), len(part), float(part["step_ns"].sum())
+    python_ns = _outside_ns(found, phase)
+    goes = 1 - kinds / calls
+    calls_share = calls / float(rows.loc[rows["phase"] == phase, "calls_count"].sum())
+    step_ns, phase_ns = (
+        found.step_ns,
+        float(found.rows.loc[found.rows["phase"] == phase, "self_ns"].sum()) / found.count,
+    )
+    first = str(part["name"].iloc[0])
+    return Finding(
+        id=f"repeated_ops:{phase}",
+        title=Text.of("Batch the {loop_count} small operator calls in {phase}", loop_count=round(calls), phase=phase),
+        problem=Text.of(
+            "In {phase}, {kinds_count} operators are called {loop_count} times a step, {first} most of all, each for only "
+            "{call_ns}; with the Python around them they hold {loop_ns} of the {step_ns} step.",
+            phase=phase, kinds_count=kinds, loop_count=round(calls), first=first, call_ns=ops_ns / calls,
+            loop_ns=ops_ns + python_ns * calls_share, step_ns=step_ns,
+        ),
+        advice=Text.of(
+            "Work on the whole batch at once: keep the data in preallocated tensors and index them with one tensor of indices, "
+            "instead of making or reading one element per turn of a Python loop."
+        ),
+        saving_ns=(ops_ns + python_ns * calls_share) * goes,
+        low_ns=ops_ns * goes,
+        high_ns=phase_ns,
+        confidence="high" if calls >= 5 * kinds * MANY_CALLS else "medium",
+        evidence=(
+            Evidence("operator calls per step in the loop", "calls_count", calls),
+            Evidence("time in these operators per step", "ops_ns", ops_ns),
+            Evidence("time outside operators in this phase, per step", "python_ns", python_ns),
+            Evidence("the whole phase, per step", "phase_ns", phase_ns),
+        ),
+        bound="host",
+    )  # fmt: skip
+
+
+def _outside_ns(found: StepTime, phase: str) -> float:
+    outside = (found.rows["phase"] == phase) & (found.rows["name"] == OUTSIDE)
+    return float(found.rows.loc[outside, "self_ns"].sum()) / found.count

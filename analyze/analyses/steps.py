@@ -1,0 +1,71 @@
+"""How long does a step take, and how much does that vary?"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from .. import trace as t
+from ..statistics import MIN_STEPS, Interval, mean_intervals
+from ..step_marks import WHOLE_TRACE, marked_steps
+from ..trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """`rows` as in marked_steps; the statistics are over its counted steps.
+
+    `interval`: 95 % interval of the mean, None below MIN_STEPS steps. `unprofiled_ns`: the median step without the profiler,
+    where the bundle has it.
+    """
+
+    rows: pd.DataFrame
+    window: str  # "steps"; "trace" where the trace marks no steps and the window is taken as one
+    mode: str  # "training", "inference" or "unknown"
+    count: int
+    mean_ns: float
+    median_ns: float
+    p95_ns: float
+    max_ns: int
+    interval: Interval | None
+    unprofiled_ns: float | None
+
+    @property
+    def statistics(self) -> pd.DataFrame:
+        """The statistics as a table: statistic, value_ns."""
+        values = {"mean": self.mean_ns, "median": self.median_ns, "95th percentile": self.p95_ns, "slowest": self.max_ns}
+        return pd.DataFrame({"statistic": list(values), "value_ns": list(values.values())})
+
+    @property
+    def overhead_ratio(self) -> float | None:
+        """Profiled ÷ unprofiled median step: how much the profiler slows the step down."""
+        return self.median_ns / self.unprofiled_ns if self.unprofiled_ns else None
+
+
+def steps(trace: Trace) -> Steps:
+    """Statistics of the counted steps."""
+    rows = marked_steps(trace)
+    times = rows.loc[rows["counted"], "step_ns"]
+    unprofiled = trace.manifest.unprofiled_step_ns if trace.manifest else ()
+    return Steps(
+        rows=rows,
+        window="trace" if rows["name"].iloc[0] == WHOLE_TRACE else "steps",
+        mode=_mode(trace),
+        count=len(times),
+        mean_ns=float(times.mean()),
+        median_ns=float(times.median()),
+        p95_ns=float(times.quantile(0.95)),
+        max_ns=int(times.max()),
+        interval=mean_intervals(times.to_numpy()[:, None])[0] if len(times) >= MIN_STEPS else None,
+        unprofiled_ns=float(np.median(unprofiled)) if unprofiled else None,
+    )
+
+
+def _mode(trace: Trace) -> str:
+    """Training if anything runs backward or an optimizer steps."""
+    if trace.manifest and trace.manifest.mode:
+        return trace.manifest.mode
+    steps_optimizer = any(name.startswith("Optimizer.step#") for name in trace.names)
+    if steps_optimizer or bool((trace.host.forward_thread > 0).any()):
+        return "training"
+    return "inference" if bool((trace.host.category == t.OP).any()) else "unknown"

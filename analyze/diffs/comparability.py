@@ -1,0 +1,73 @@
+"""Are the two runs comparable: what is the same, what differs, what cannot be known?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ..analyses.steps import steps
+from ..trace import Trace
+
+SAME, DIFFERENT, UNKNOWN = "same", "different", "unknown"
+
+
+@dataclass(frozen=True, eq=False)
+class Comparability:
+    """`rows`: fact; before; after; status (same, different, unknown); decisive (a difference makes times incomparable)."""
+
+    rows: pd.DataFrame
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why the runs cannot be compared; empty when they can."""
+        bad = self.rows[self.rows["decisive"] & (self.rows["status"] == DIFFERENT)]
+        return [f"{row['fact']}: {row['before']} before, {row['after']} after" for row in bad.to_dict("records")]
+
+    @property
+    def comparable(self) -> bool:
+        return not self.reasons
+
+
+def comparability(before: Trace, after: Trace) -> Comparability:
+    """Compare the facts of two recordings."""
+    return Comparability(pd.DataFrame([_row(fact, decisive, of(before), of(after)) for fact, decisive, of in FACTS]))
+
+
+def _row(fact: str, decisive: bool, before: Any, after: Any) -> dict[str, Any]:
+    if before is None or after is None:
+        status = UNKNOWN
+    else:
+        status = SAME if before == after else DIFFERENT
+    shown = ["–" if value is None else str(value) for value in (before, after)]
+    return {"fact": fact, "before": shown[0], "after": shown[1], "status": status, "decisive": decisive}
+
+
+def _manifest(section: str, key: str) -> Callable[[Trace], Any]:
+    return lambda trace: getattr(trace.manifest, section).get(key) if trace.manifest else None
+
+
+def _devices(trace: Trace) -> str | None:
+    """The GPUs that did work; None where the file does not name them."""
+    used = sorted(set(trace.device.device.tolist()))
+    if not used:
+        return "no GPU"
+    names = trace.source.devices
+    return ", ".join(names[i] for i in used) if all(0 <= i < len(names) for i in used) else None
+
+
+FACTS: list[tuple[str, bool, Callable[[Trace], Any]]] = [
+    ("Mode", True, lambda trace: steps(trace).mode),
+    ("GPU", True, _devices),
+    ("CPU", True, _manifest("machine", "cpu")),
+    ("PyTorch", False, _manifest("versions", "torch")),
+    ("Python", False, _manifest("versions", "python")),
+    ("GPU runtime", False, lambda trace: trace.source.runtime),
+    ("Samples per step", True, lambda trace: trace.manifest.samples_per_step if trace.manifest else None),
+    ("Threads", False, _manifest("program", "threads")),
+    ("Shapes recorded", True, lambda trace: trace.source.with_shapes),
+    ("Stacks recorded", True, lambda trace: trace.source.with_stacks),
+    ("Memory recorded", True, lambda trace: trace.source.with_memory),
+    ("Ranks", True, lambda trace: trace.source.world_size or 1),
+    ("Steps", False, lambda trace: steps(trace).count),
+]

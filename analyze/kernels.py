@@ -1,0 +1,35 @@
+"""Device event name -> short readable name, and its class: compute, communication or copy."""
+
+import re
+
+COMMUNICATION = re.compile(
+    r"nccl|rccl|cross_device_reduce|multimem_|(one|two)_shot_all_?reduce|symm_mem|deep_ep|nvshmem", re.IGNORECASE
+)
+SPEAKING = (r"\w+Functor\b", r"\w+_kernel_cuda\b", r"\w+_kernel_impl\b", r"\w+Ops?\b", r"\w+_kernel\b")
+WRAPPERS = {"BinaryFunctor", "UnaryFunctor", "AUnaryFunctor", "BUnaryFunctor", "CUDAFunctor", "gpu_kernel_impl", "ReduceOp"}
+SHORT_LENGTH = 72  # fits a table cell of the report
+
+
+def device_class(category: str, name: str) -> str:
+    """By category first (gpu_memcpy is copy, gpu_memset compute), then by name."""
+    if category == "gpu_memcpy":
+        return "copy"
+    return "communication" if category == "kernel" and COMMUNICATION.search(name) else "compute"
+
+
+def short_name(name: str) -> str:
+    """A C++ signature without return type, parameters and template arguments: `at::native::elementwise_kernel<…>`.
+
+    In the brackets stays what the kernel computes, where its template arguments say it (MulFunctor, direct_copy_kernel_cuda).
+    Two kernels can still share a short name: the full name belongs beside it.
+    """
+    plain = name.removeprefix("void ")
+    head, brackets, rest = plain.partition("<")
+    if not brackets:
+        return _clipped(re.sub(r"\(.*$", "", plain) if "(" in plain and not plain.startswith("Mem") else plain)
+    words = [word for pattern in SPEAKING for word in re.findall(pattern, rest) if word not in head and word not in WRAPPERS]
+    return _clipped(f"{head}<{words[0] if words else '…'}>")
+
+
+def _clipped(name: str) -> str:
+    return name if len(name) <= SHORT_LENGTH else name[: SHORT_LENGTH - 1] + "…"

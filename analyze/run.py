@@ -1,0 +1,35 @@
+"""Analyses and traces -> sections: each a result, or the reason why there is none."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..capture.errors import MissingData
+from .findings import Finding
+from .trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """The answer to one question. `name`: of the analysis; exactly one of `result` and `missing` is there."""
+
+    name: str
+    title: str
+    result: Any | None
+    missing: str | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return getattr(self.result, "findings", ())
+
+
+def run(analyses: Mapping[str, Callable[..., Any]], *traces: Trace) -> tuple[Section, ...]:
+    """Ask every question; only MissingData becomes a section without a result, a bug stays a traceback."""
+    return tuple(_section(title, analysis, traces) for title, analysis in analyses.items())
+
+
+def _section(title: str, analysis: Callable[..., Any], traces: tuple[Trace, ...]) -> Section:
+    try:
+        return Section(analysis.__name__, title, analysis(*traces))
+    except MissingData as missing:
+        return Section(analysis.__name__, title, None, str(missing))

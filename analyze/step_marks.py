@@ -1,0 +1,85 @@
+"""Trace -> the steps it marks, and which of them statistics may use."""
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from . import trace as t
+from .trace import Ints, Mask, Trace
+
+PROFILER_STEP = re.compile(r"ProfilerStep#\d+$")
+SERVING_STEP = re.compile(r"step\[(\w+)")
+PARTIAL_OPS_SHARE = 0.8  # a last step with fewer of the ops of the step before it was cut off
+PARTIAL_TIME_SHARE = 0.5  # of the median of the others
+OUTLIER_FACTOR = 1.5  # times the median
+WHOLE_TRACE = "window"  # the name of the one step of a trace that marks none
+
+
+def marked_steps(trace: Trace) -> pd.DataFrame:
+    """One row a step by start: ProfilerStep#N, in serving traces step[...], else the window as one.
+
+    Columns: name; start_ns, end_ns, step_ns; thread (row of Trace.threads); kind ("" or, in serving traces, the word in
+    step[...]); partial; counted (whole and of the kind that holds most time: what statistics use); outlier.
+    """
+    rows = _marked(trace)
+    rows["partial"] = _partial(trace, rows)
+    whole = rows.loc[~rows["partial"]]
+    main_kind = whole.groupby("kind")["step_ns"].sum().idxmax() if len(whole) else ""
+    rows["counted"] = ~rows["partial"] & (rows["kind"] == main_kind)
+    rows["outlier"] = rows["counted"] & (rows["step_ns"] > OUTLIER_FACTOR * rows.loc[rows["counted"], "step_ns"].median())
+    return rows
+
+
+def step_ranges(trace: Trace) -> Mask:
+    """Which host ranges mark steps, by the rule of `marked_steps`."""
+    for pattern in (PROFILER_STEP, SERVING_STEP):
+        named = np.array([bool(pattern.match(name)) for name in trace.names], bool)
+        marked = (trace.host.category == t.ANNOTATION) & named[trace.host.name]
+        if marked.any():
+            return marked
+    return np.zeros(len(trace.host), bool)
+
+
+def _marked(trace: Trace) -> pd.DataFrame:
+    marked = trace.host[step_ranges(trace)]
+    if not len(marked):
+        row = {"name": WHOLE_TRACE, "start_ns": 0, "end_ns": trace.window_ns, "thread": _busiest_thread(trace), "kind": ""}
+        return pd.DataFrame([{**row, "step_ns": trace.window_ns}])
+    marked = marked[np.argsort(marked.start_ns, kind="stable")]
+    names = [str(trace.names[i]) for i in marked.name]
+    kinds = [serving.group(1).lower() if (serving := SERVING_STEP.match(name)) else "" for name in names]
+    return pd.DataFrame({
+        "name": names, "start_ns": marked.start_ns, "end_ns": marked.end_ns, "thread": marked.thread, "kind": kinds,
+        "step_ns": marked.end_ns - marked.start_ns,
+    })  # fmt: skip
+
+
+def _busiest_thread(trace: Trace) -> int:
+    """The thread whose outermost ranges cover most time: where an unmarked loop runs."""
+    host = trace.host[np.isin(trace.host.category, (t.OP, t.ANNOTATION, t.RUNTIME))]
+    if not len(host):
+        return -1
+    return int(np.bincount(host.thread, weights=(host.end_ns - host.start_ns).astype(float)).argmax())
+
+
+def _partial(trace: Trace, rows: pd.DataFrame) -> Mask:
+    """Only the last step can be partial: cut off by the end of the capture."""
+    partial = np.zeros(len(rows), bool)
+    if len(rows) < 2 or rows["kind"].any():
+        return partial
+    last, times = rows.iloc[-1], rows["step_ns"].to_numpy()
+    unfinished = trace.host[~trace.host.finished]
+    holds_unfinished = bool(((unfinished.start_ns >= last["start_ns"]) & (unfinished.start_ns < last["end_ns"])).any())
+    work = _ops_per_step(trace, rows)
+    too_little = work[-1] < PARTIAL_OPS_SHARE * work[-2]
+    partial[-1] = holds_unfinished or too_little or times[-1] < PARTIAL_TIME_SHARE * np.median(times[:-1])
+    return partial
+
+
+def _ops_per_step(trace: Trace, rows: pd.DataFrame) -> Ints:
+    """Ops (device work where there are none) that run in each step, at least in part."""
+    ops = trace.host[trace.host.category == t.OP]
+    work = ops if len(ops) else trace.device
+    started = np.searchsorted(np.sort(work.start_ns), rows["end_ns"], side="left")
+    return started - np.searchsorted(np.sort(work.end_ns), rows["start_ns"], side="right")
