@@ -1,0 +1,75 @@
+"""What charts are drawn from, in nanoseconds, and what they become."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MOST_PHASES = 15  # more colours than that cannot be told apart
+
+
+@dataclass(frozen=True)
+class Chart:
+    """`svg` goes inline into HTML or behind an image into the PDF; `alt` says in words what it shows."""
+
+    id: str
+    svg: str
+    alt: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """One phase of a step; `fill` is a token of the palette."""
+
+    label: str
+    fill: str
+    ns: float
+
+
+@dataclass(frozen=True)
+class StepColumn:
+    label: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one phase adds to the difference; without an interval it is drawn as uncertain."""
+
+    label: str
+    change_ns: float
+    low_ns: float | None = None
+    high_ns: float | None = None
+
+
+@dataclass(frozen=True)
+class Dots:
+    """The step times of one run, their mean and its interval."""
+
+    label: str
+    values_ns: tuple[float, ...]
+    mean_ns: float
+    low_ns: float
+    high_ns: float
+    fill: str = "ink3"
+
+
+@dataclass(frozen=True)
+class OpChange:
+    label: str
+    before_ns: float
+    after_ns: float
+    low_ns: float | None = None  # of the change
+    high_ns: float | None = None
+
+
+def largest_parts(parts: Iterable[Part], most: int = MOST_PHASES) -> tuple[Part, ...]:
+    """The parts that take time, in order; of too many, the smallest become one at the end."""
+    drawn = tuple(p for p in parts if p.ns > 0)
+    if len(drawn) <= most:
+        return drawn
+    ranked = sorted(range(len(drawn)), key=lambda i: (-drawn[i].ns, i))
+    kept, rest = sorted(ranked[: most - 1]), ranked[most - 1 :]
+    return (*(drawn[i] for i in kept), Part(smaller(len(rest)), "other", sum(drawn[i].ns for i in rest)))
+
+
+def smaller(n: int, noun: str = "part") -> str:
+    return f"{n} smaller {noun}{'s' if n > 1 else ''}"

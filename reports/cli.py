@@ -1,0 +1,310 @@
+"""The `longpole` command. Everything heavy is imported where it is used, so that `--help` answers at once."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..capture.bundle import is_bundle, write_atomically
+from ..capture.errors import LongpoleError, RenderError
+
+if TYPE_CHECKING:
+    from ..analyze.trace import Trace
+    from .model import Report
+
+SUFFIXES = (".html", ".pdf", ".md", ".json")
+OUTPUT_HELP = "File to write; its suffix is the format (.html, .pdf, .md, .json). May be given several times."
+
+
+class Example(click.Command):
+    """A command whose help ends with an example."""
+
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_paragraph()
+        formatter.write_text("Example:")
+        with formatter.indentation():
+            for line in self.example.splitlines():
+                formatter.write(" " * formatter.current_indent + line + "\n")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="longpole")
+def cli() -> None:
+    """Finds what limits a PyTorch step, says what to change and what that would save, and checks whether it did.
+
+    RUN is a bundle folder that longpole captured, or any chrome trace (.json, .json.gz) of torch.profiler.
+    """
+
+
+def _outputs(ctx: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Wrong suffixes are refused before anything is loaded."""
+    for path in paths:
+        if path.suffix.lower() not in SUFFIXES:
+            raise click.BadParameter(f"{path.name} has no format longpole writes; choose {', '.join(SUFFIXES)}.")
+    return paths
+
+
+output_option = click.option(
+    "-o",
+    "--output",
+    "outputs",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    callback=_outputs,
+    help=OUTPUT_HELP,
+)
+run_argument = click.argument("run", type=click.Path(path_type=Path))
+
+
+@cli.command(cls=Example, example="longpole demo\nlongpole demo my-demo --force")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="longpole-demo")
+@click.option("--force", is_flag=True, help="Replace the captures of an earlier demo.")
+def demo(folder: Path, force: bool) -> None:
+    """Capture a DQN before and after its bottlenecks are removed; report on it and compare."""
+    from ..capture.workloads import WORKLOADS
+
+    runs = [folder / "before", folder / "after"]
+    for run in runs:
+        with _progress() as show:
+            show(f"Capturing DQN training, {run.name}")
+            WORKLOADS["dqn"].capture(run, variant=run.name, mode="train", force=force, progress=show.steps)
+    before = _run_report(_load(runs[0]))
+    _write(before, _named(folder / "report", both=True))
+    _print_verdict(before)
+    difference = _diff_report(*map(_load, runs))
+    _write(difference, _named(folder / "diff", both=True))
+    _print_verdict(difference)
+
+
+@cli.command(cls=Example, example="longpole capture dqn --variant before -o runs/before")
+@click.argument("workload", type=click.Choice(["dqn"]))
+@click.option("--variant", type=click.Choice(["before", "after"]), default="before", show_default=True)
+@click.option("--mode", type=click.Choice(["train", "infer"]), default="train", show_default=True)
+@click.option(
+    "-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), required=True, help="Bundle folder to make."
+)
+@click.option("--steps", type=click.IntRange(1), default=60, show_default=True, help="Steps to profile.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--shapes", is_flag=True, help="Record input shapes (slower).")
+@click.option("--stacks", is_flag=True, help="Record Python stacks (much slower).")
+@click.option("--memory", is_flag=True, help="Record allocations (much slower).")
+@click.option("--force", is_flag=True, help="Replace an existing bundle.")
+def capture(workload: str, folder: Path, **options: Any) -> None:
+    """Profile a bundled workload into a bundle; your own loop does so with longpole.capture.record()."""
+    from ..capture.workloads import WORKLOADS
+
+    with _progress() as show:
+        show(f"Capturing {workload}")
+        WORKLOADS[workload].capture(folder, progress=show.steps, **options)
+    click.echo(f"Captured {folder}")
+
+
+@cli.command(cls=Example, example="longpole report runs/before\nlongpole report trace.json.gz -o report.pdf -o report.html")
+@run_argument
+@output_option
+def report(run: Path, outputs: tuple[Path, ...]) -> None:
+    """Explain one run: HTML and PDF beside it, or the files you name."""
+    made = _run_report(_load(run))
+    _write(made, [(path, True) for path in outputs] or _named(_beside(run, "report")))
+    _print_verdict(made)
+
+
+@cli.command(cls=Example, example="longpole diff runs/before runs/after -o diff.html -o diff.pdf")
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@output_option
+def diff(before: Path, after: Path, outputs: tuple[Path, ...]) -> None:
+    """Compare two runs, per step: HTML and PDF beside AFTER, or the files you name."""
+    made = _diff_report(_load(before), _load(after))
+    _write(made, [(path, True) for path in outputs] or _named(_beside(after, "diff")))
+    _print_verdict(made)
+
+
+@cli.command(cls=Example, example="longpole summary runs/before\nlongpole summary trace.json.gz --json > summary.json")
+@run_argument
+@click.option("--json", "as_json", is_flag=True, help="Print longpole.summary/1 as JSON and nothing else.")
+def summary(run: Path, as_json: bool) -> None:
+    """The main numbers of a run, on the terminal or as JSON."""
+    made = _run_report(_load(run))
+    if as_json:
+        from .render_json import render_json
+
+        click.echo(render_json(made).decode("utf-8"), nl=False)
+    else:
+        from .render_terminal import TerminalReport
+
+        _console().print(TerminalReport(made))
+
+
+@cli.command(cls=Example, example="longpole ops trace.json.gz --sort cpu_time_total --limit 10")
+@run_argument
+@click.option("--sort", metavar="KEY", default="self_cpu_time_total", show_default=True, help="A sort key of torch's table.")
+@click.option("--limit", type=click.IntRange(-1), default=20, show_default=True, help="Rows to show; -1 for all.")
+@click.option("--by-shape", is_flag=True, help="A row for each name and input shapes.")
+def ops(run: Path, sort: str, limit: int, by_shape: bool) -> None:
+    """The operator table, as torch's key_averages().table() prints it."""
+    from ..analyze.analyses.op_table import op_table, op_table_by_shape
+    from .ops_table import SORT_KEYS, torch_table
+
+    if sort not in SORT_KEYS:
+        raise click.BadParameter(f"{sort!r} is no key; choose one of {', '.join(SORT_KEYS)}.", param_hint="--sort")
+    table = (op_table_by_shape if by_shape else op_table)(_load(run))
+    click.echo(torch_table(table, sort, limit), nl=False)
+
+
+@cli.command(cls=Example, example="longpole doctor")
+def doctor() -> None:
+    """What works on this machine: capture, CUDA, PDF, and the versions."""
+    from .doctor import checks
+
+    for check in checks():
+        click.echo(f"{'ok     ' if check.works else 'missing'} {check.name:<10} {check.detail}")
+
+
+def _load(run: Path) -> "Trace":
+    with _progress() as show:
+        show(f"Reading {run.name}")
+        from ..analyze.load import load
+
+        return load(run)
+
+
+def _run_report(trace: "Trace") -> "Report":
+    with _progress() as show:
+        show("Analyzing")
+        from ..analyze.analyses import ANALYSES
+        from ..analyze.run import run
+        from .model import run_report
+
+        return run_report(run(ANALYSES, trace), trace)
+
+
+def _diff_report(before: "Trace", after: "Trace") -> "Report":
+    with _progress() as show:
+        show("Comparing")
+        from ..analyze.diffs import DIFFS
+        from ..analyze.run import run
+        from .model import diff_report
+
+        return diff_report(run(DIFFS, before, after), before, after)
+
+
+def _beside(run: Path, kind: str) -> Path:
+    """`runs/before` -> `runs/before.report`, `trace.json.gz` -> `trace.report`."""
+    folder = run.resolve()
+    name = folder.name if is_bundle(run) else folder.name.split(".json")[0]
+    return folder.with_name(f"{name}.{kind}")
+
+
+def _named(stem: Path, both: bool = False) -> list[tuple[Path, bool]]:
+    """HTML and PDF of one stem, and whether each was asked for by name: else a machine without Pango does without the PDF."""
+    return [(stem.with_name(f"{stem.name}.html"), True), (stem.with_name(f"{stem.name}.pdf"), both and _pdf_works())]
+
+
+def _pdf_works() -> bool:
+    from .render_pdf import import_weasyprint
+
+    try:
+        import_weasyprint()
+    except RenderError:
+        return False
+    return True
+
+
+def _write(made: "Report", outputs: list[tuple[Path, bool]]) -> None:
+    """Render everything first, then write: a failure leaves no file behind."""
+    ready: list[tuple[Path, bytes]] = []
+    for path, required in outputs:
+        with _progress() as show:
+            show(f"Writing {path.name}")
+            try:
+                ready.append((path, _renderer(path.suffix.lower())(made)))
+            except RenderError as problem:
+                if required:
+                    raise
+                click.echo(f"longpole: no PDF written. {problem}", err=True)
+    for path, content in ready:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, content)
+        except OSError as problem:
+            raise RenderError(f"{path} cannot be written ({problem.strerror}); name another place with -o.") from problem
+        click.echo(f"Wrote {path}")
+
+
+def _renderer(suffix: str) -> Callable[["Report"], bytes]:
+    if suffix == ".pdf":
+        from .render_pdf import render_pdf
+
+        return render_pdf
+    if suffix == ".md":
+        from .render_markdown import render_markdown
+
+        return render_markdown
+    if suffix == ".json":
+        from .render_json import render_json
+
+        return render_json
+    from .render_html import render_html
+
+    return render_html
+
+
+def _print_verdict(made: "Report") -> None:
+    from .render_terminal import verdict_line
+
+    _console().print(verdict_line(made))
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=False)
+
+
+class _Show:
+    """What a progress line can be told: a text, or how many steps of how many are done."""
+
+    def __init__(self, progress: Any) -> None:
+        self.progress, self.task = progress, progress.add_task("", total=None)
+
+    def __call__(self, text: str) -> None:
+        self.progress.update(self.task, description=text)
+
+    def steps(self, done: int, total: int) -> None:
+        self.progress.update(self.task, completed=done, total=total)
+
+
+@contextmanager
+def _progress() -> Iterator[_Show]:
+    """A line with a bar and the time so far, on stderr of a terminal only; gone when the work is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield _Show(progress)
+
+
+def main() -> None:
+    """Run the command; an expected failure is one sentence on stderr and exit status 1."""
+    for stream in (sys.stdout, sys.stderr):  # a Windows console or a pipe may have an encoding without µ or −
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
+    try:
+        cli(standalone_mode=True)
+    except LongpoleError as problem:
+        click.echo(f"longpole: {problem}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""Report -> its charts and their captions, which state the finding in computed numbers."""
+
+import pandas as pd
+
+from ..analyze.analyses.bottlenecks import Bottlenecks
+from ..analyze.analyses.gpu_kernels import GpuKernels
+from ..analyze.analyses.phases import Phases
+from ..analyze.analyses.steps import Steps
+from ..analyze.diffs.op_changes import OpChanges
+from ..analyze.diffs.phase_changes import PhaseChanges
+from ..analyze.diffs.step_change import StepChange
+from . import formats as f
+from .charts import (
+    Change,
+    Chart,
+    Dots,
+    OpChange,
+    Part,
+    StepColumn,
+    diverging,
+    dots,
+    step_bar,
+    step_bars_pair,
+    step_columns,
+    waterfall,
+)  # fmt: skip
+from .model import Report
+from .palette import phase_fill
+from .svg import Medium
+
+MOST_OPS = 12  # rows of the operator chart; more do not fit beside the text
+MOST_KERNELS = 5  # kernels in the bar of GPU work: their names are long
+BRIEF_LENGTH = 28  # of a kernel's name in that bar
+MOST_PARTS = 5  # operators in the step bar of a run without phases: as many as there are spare colours
+MOST_NOTES = 2  # slow steps named in the step chart
+OUTSIDE_LABEL = "outside operators"
+
+Figures = tuple[dict[str, Chart], dict[str, str]]  # charts and captions by name
+
+
+def figures(report: Report, medium: Medium) -> Figures:
+    """The charts of a report in one medium."""
+    return _run_figures(report, medium) if report.kind == "run" else _diff_figures(report, medium)
+
+
+def phase_label(phase: str) -> str:
+    """`data_loading` -> `data loading`."""
+    return phase.replace("_", " ")
+
+
+def _run_figures(report: Report, medium: Medium) -> Figures:
+    steps, phases, rows = report.result("steps"), report.result("phases"), report.result("bottlenecks")
+    gpu = report.result("gpu_kernels")
+    charts: dict[str, Chart] = {}
+    captions: dict[str, str] = {}
+    parts = _phase_parts(phases.per_step.mean()) if phases.marked or rows is None else _op_parts(rows)
+    charts["step"] = step_bar(medium, parts, steps.mean_ns, id="step")
+    captions["step"] = _step_caption(parts, steps, on_host=gpu is not None)
+    if gpu:
+        kernels = _kernel_parts(gpu)
+        charts["gpu"] = step_bar(medium, kernels, sum(part.ns for part in kernels), id="gpu")
+        captions["gpu"] = _gpu_caption(kernels)
+    if phases.marked and steps.window == "steps" and steps.count > 1:
+        charts["steps"] = _columns(medium, steps, phases)
+        captions["steps"] = _columns_caption(steps)
+    return charts, captions
+
+
+def _phase_parts(means: pd.Series) -> list[Part]:
+    return [Part(phase_label(str(p)), phase_fill(str(p), i), float(ns)) for i, (p, ns) in enumerate(means.items()) if ns > 0]
+
+
+def _op_parts(rows: Bottlenecks) -> list[Part]:
+    """The largest operators of a step without phases, then time outside operators, then the rest."""
+    by_name = rows.rows.groupby("name", sort=False)["self_ns"].sum().sort_values(ascending=False, kind="stable")
+    named = by_name[by_name.index != ""]
+    shown = named.head(MOST_PARTS)
+    parts = [Part(str(name), phase_fill(f"op {i}", i), float(ns)) for i, (name, ns) in enumerate(shown.items()) if ns > 0]
+    if (rest := float(named.iloc[MOST_PARTS:].sum())) > 0:
+        parts.append(Part("other operators", phase_fill("sampling", 0), rest))
+    return [*parts, Part(OUTSIDE_LABEL, phase_fill("other", 0), rows.outside_ns)] if rows.outside_ns > 0 else parts
+
+
+def _kernel_parts(gpu: GpuKernels) -> list[Part]:
+    """The kernels and copies that take most, over all streams, and the rest."""
+    by_name = gpu.kernels.groupby("name", sort=False)[["short_name", "total_ns"]].agg({"short_name": "first", "total_ns": "sum"})
+    by_name = by_name.sort_values("total_ns", ascending=False, kind="stable")
+    parts = [
+        Part(_brief(str(name)), phase_fill(f"op {i}", i), float(ns))
+        for i, (name, ns) in enumerate(by_name.head(MOST_KERNELS).itertuples(index=False))
+    ]
+    rest = float(by_name["total_ns"].iloc[MOST_KERNELS:].sum())
+    return [*parts, Part("other", phase_fill("other", 0), rest)] if rest else parts
+
+
+def _gpu_caption(kernels: list[Part]) -> str:
+    total_ns, first = sum(part.ns for part in kernels), kernels[0]
+    return f"Of {f.time(total_ns)} of GPU work, {f.time(first.ns)} is {first.label.rstrip('…')}."
+
+
+def _brief(name: str) -> str:
+    """The end of a kernel's name says more than its namespaces."""
+    last = (
+        name.rsplit("::", 1)[-1] if "<" not in name else name.partition("<")[0].rsplit("::", 1)[-1] + "<" + name.partition("<")[2]
+    )
+    return last if len(last) <= BRIEF_LENGTH else last[: BRIEF_LENGTH - 1] + "…"
+
+
+def _step_caption(parts: list[Part], steps: Steps, on_host: bool) -> str:
+    largest = max(parts, key=lambda part: part.ns)
+    step = "step" if steps.window == "steps" else "recording"
+    where = " on the host" if on_host else ""
+    return f"Of a {f.time(steps.mean_ns)} {step}{where}, {f.time(largest.ns)} is {largest.label}."
+
+
+def _columns(medium: Medium, steps: Steps, phases: Phases) -> Chart:
+    counted = steps.rows[steps.rows["counted"]]
+    labels = [str(name).rsplit("#", 1)[-1] for name in counted["name"]]
+    columns = [
+        StepColumn(label, tuple(_phase_parts(phases.per_step.loc[index])))
+        for label, index in zip(labels, counted.index, strict=True)
+    ]
+    slow = counted["step_ns"].reset_index(drop=True).sort_values(ascending=False, kind="stable").head(MOST_NOTES)
+    outliers = counted["outlier"].tolist()
+    notes = [(int(i), f"step {labels[int(i)]}: {f.time(float(ns))}") for i, ns in slow.items() if outliers[int(i)]]  # type: ignore[call-overload]
+    return step_columns(medium, columns, steps.median_ns, sorted(notes), id="steps")
+
+
+def _columns_caption(steps: Steps) -> str:
+    outliers = int(steps.rows["outlier"].sum())
+    low, high = f.time(float(steps.rows.loc[steps.rows["counted"], "step_ns"].min())), f.time(steps.max_ns)
+    spread = f"{steps.count} steps take {low} to {high}"
+    if not outliers:
+        return f"{spread}; none stands out."
+    return f"{spread}; {outliers} of them {'takes' if outliers == 1 else 'take'} far longer than the median."
+
+
+def _diff_figures(report: Report, medium: Medium) -> Figures:
+    step, phases, ops = report.result("step_change"), report.result("phase_changes"), report.result("op_changes")
+    return (
+        {
+            "water": _waterfall(medium, step, phases),
+            "dots": _dots(medium, step),
+            "pair": step_bars_pair(medium, _phase_parts(phases.before.mean()), _phase_parts(phases.after.mean()), id="pair"),
+            "ops": _diverging(medium, ops),
+        },
+        {
+            "water": _water_caption(step, phases),
+            "dots": _dots_caption(step),
+            "pair": _pair_caption(phases),
+            "ops": _ops_caption(ops),
+        },
+    )
+
+
+def _border(value: float) -> float | None:
+    return None if pd.isna(value) else float(value)
+
+
+def _waterfall(medium: Medium, step: StepChange, phases: PhaseChanges) -> Chart:
+    rows = [
+        Change(phase_label(str(r["name"])), float(r["change_ns"]), _border(r["low_change_ns"]), _border(r["high_change_ns"]))
+        for r in phases.rows.to_dict("records")
+    ]
+    return waterfall(medium, step.before.mean_ns, step.after.mean_ns, rows, id="water")
+
+
+def _water_caption(step: StepChange, phases: PhaseChanges) -> str:
+    lead = phases.rows.iloc[0]
+    change = f.time(float(lead["change_ns"]), sign=True)
+    whole = f.time(step.change_ns, sign=True)
+    return f"The largest change is {phase_label(str(lead['name']))}, {change}; the whole step changes by {whole}."
+
+
+def _dots(medium: Medium, step: StepChange) -> Chart:
+    sides = (("Before", step.before, "ink3"), ("After", step.after, _verdict_fill(step.verdict)))
+    return dots(medium, [_dot_set(label, steps, fill) for label, steps, fill in sides], id="dots")
+
+
+def _dot_set(label: str, steps: Steps, fill: str) -> Dots:
+    values = tuple(float(ns) for ns in steps.rows.loc[steps.rows["counted"], "step_ns"])
+    low, high = (steps.interval.low, steps.interval.high) if steps.interval else (steps.mean_ns, steps.mean_ns)
+    return Dots(label, values, steps.mean_ns, low, high, fill)
+
+
+def _verdict_fill(verdict: str) -> str:
+    return {"faster": "good", "slower": "bad"}.get(verdict, "ink3")
+
+
+def _dots_caption(step: StepChange) -> str:
+    if not step.apart:
+        return "The two sets of steps overlap."
+    first, second = ("after", "before") if step.change_ns < 0 else ("before", "after")
+    return f"The two sets of steps do not overlap: the slowest step {first} is faster than the fastest {second}."
+
+
+def _pair_caption(phases: PhaseChanges) -> str:
+    means = phases.after.mean()
+    lead = str(means.idxmax())
+    return f"After the change, {phase_label(lead)} is the largest phase: {f.share(float(means.max() / means.sum()))} of the step."
+
+
+def _diverging(medium: Medium, ops: OpChanges) -> Chart:
+    rows = (ops.kernels if len(ops.kernels) else ops.ops).head(MOST_OPS)
+    return diverging(
+        medium,
+        [
+            OpChange(
+                str(r["name"]),
+                float(r["before_ns"]),
+                float(r["after_ns"]),
+                _border(r["low_change_ns"]),
+                _border(r["high_change_ns"]),
+            )
+            for r in rows.to_dict("records")
+        ],
+        id="ops",
+    )
+
+
+def _ops_caption(ops: OpChanges) -> str:
+    rows, what = (ops.kernels, "kernels") if len(ops.kernels) else (ops.ops, "operators")
+    real = rows[rows["status"].isin(["changed", "added", "removed"])]
+    less, more = int((real["change_ns"] < 0).sum()), int((real["change_ns"] > 0).sum())
+    return f"{less} {what} take less time than before, {more} take more; the {min(MOST_OPS, len(rows))} largest changes."

@@ -1,0 +1,167 @@
+"""Report -> headline numbers and provenance of page one, as printed text."""
+
+from dataclasses import dataclass
+
+from ..analyze.analyses.bottlenecks import Bottlenecks
+from ..analyze.analyses.gpu_kernels import GpuKernels
+from ..analyze.analyses.steps import Steps
+from ..analyze.diffs.step_change import StepChange
+from ..analyze.statistics import Interval
+from . import formats as f
+from .model import Recording, Report
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One number: label, value, unit, and what it is a number of."""
+
+    label: str
+    value: str
+    unit: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row of the before/after table; `word`: faster, slower, or within noise; empty where nothing is claimed."""
+
+    label: str
+    before: str
+    after: str
+    change: str
+    relative: str
+    interval: str
+    word: str
+
+
+def headlines(report: Report) -> list[Headline]:
+    """At most five numbers of one run."""
+    steps, gpu, rows = report.result("steps"), report.result("gpu_kernels"), report.result("bottlenecks")
+    numbers = [*_step_numbers(report, steps), *(_gpu_numbers(gpu) if gpu else _host_numbers(rows))]
+    return numbers[:5]
+
+
+def _step_numbers(report: Report, steps: Steps) -> list[Headline]:
+    unit = f.choose_unit(steps.mean_ns)
+    label = "Step time, mean" if steps.window == "steps" else "Recording, no steps marked"
+    numbers = [_split(label, f.time(steps.mean_ns), _interval_note(steps.interval, unit, steps.count))]
+    if steps.unprofiled_ns and steps.overhead_ratio:
+        note = f"median of {_unprofiled_count(report)}; profiled {f.ratio(steps.overhead_ratio)} that"
+        numbers.append(_split("Without the profiler", f.time(steps.unprofiled_ns), note))
+        samples = report.recordings[0].manifest.samples_per_step if report.recordings[0].manifest else None
+        if samples:
+            numbers.append(
+                _split("Throughput", f"{f.number(samples / steps.unprofiled_ns * 1e9, 0)} samples/s", "without the profiler")
+            )
+    return numbers
+
+
+def _unprofiled_count(report: Report) -> int:
+    manifest = report.recordings[0].manifest
+    return len(manifest.unprofiled_step_ns) if manifest else 0
+
+
+def _interval_note(interval: Interval | None, unit: f.Unit, count: int) -> str:
+    steps = f"{count} step" + ("s" if count != 1 else "")
+    if interval is None:
+        return steps
+    low, high = (f.number(border / unit.ns_per_unit, unit.decimals) for border in (interval.low, interval.high))
+    return f"95{f.NARROW}% CI {low} to {high}; {steps}"
+
+
+def _gpu_numbers(gpu: GpuKernels) -> list[Headline]:
+    devices = gpu.devices
+    busy = f.share(float(devices["busy_share"].max()))
+    at_least = "at least, " if gpu.lower_bound else ""
+    note = at_least + ("of the recording" if len(devices) == 1 else f"of the recording, busiest of {len(devices)} GPUs")
+    return [
+        _split("GPU busy", busy, note),
+        _split("GPU work", f.time(float(devices["busy_ns"].sum())), "kernels and copies, overlap once"),
+        Headline("Kernels", f.count(int(devices["kernel_count"].sum())), "", f"of {gpu.kernels['name'].nunique()} names"),
+    ]
+
+
+def _host_numbers(rows: Bottlenecks | None) -> list[Headline]:
+    if rows is None:
+        return []
+    outside = f.share(rows.outside_share)
+    return [
+        Headline(
+            "Operators", f.count(round(rows.ops_count)), "per step", f"called from Python; {round(rows.tiny_ops_count):,} tiny"
+        ),
+        _split("Outside operators", outside, "Python, interpreter, waits"),
+    ]
+
+
+def _split(label: str, printed: str, note: str) -> Headline:
+    """`8.75 ms` -> value and unit apart, for the large type of page one."""
+    value, _, unit = printed.replace(" ", f.NARROW, 1).rpartition(f.NARROW)
+    return Headline(label, value, unit, note)
+
+
+def step_changes(report: Report) -> list[Change]:
+    """The rows of the before/after table."""
+    change: StepChange = report.result("step_change")
+    before, after = change.before, change.after
+    rows = [
+        _change("Step time, mean", before.mean_ns, after.mean_ns, change.interval),
+        _change("Step time, median", before.median_ns, after.median_ns, None),
+    ]
+    if change.unprofiled_before_ns and change.unprofiled_after_ns:
+        label = "Without the profiler, mean"
+        rows.append(_change(label, change.unprofiled_before_ns, change.unprofiled_after_ns, change.unprofiled_interval))
+    return rows
+
+
+def _change(label: str, before: float, after: float, interval: Interval | None) -> Change:
+    unit = f.choose_unit(max(before, after))
+    borders = word = ""
+    if interval:
+        low, high = (f.number(border / unit.ns_per_unit, unit.decimals, sign=True) for border in (interval.low, interval.high))
+        borders = f"{low} to {high}"
+        word = "within noise" if not interval.excludes_zero() else "faster" if interval.high < 0 else "slower"
+    change, relative = f.time(after - before, unit, sign=True), f.share(after / before - 1, sign=True)
+    return Change(label, f.time(before, unit), f.time(after, unit), change, relative, borders, word)
+
+
+def provenance(recording: Recording, version: str) -> list[tuple[str, str]]:
+    """Where the numbers come from; unknown facts are left out."""
+    source, manifest = recording.source, recording.manifest
+    rows = [("Trace", source.files[0].name), ("SHA-256", source.files[0].sha256)]
+    if manifest:
+        versions, program = manifest.versions, manifest.program
+        commit = program.get("git_commit")
+        rows += [
+            ("Captured", manifest.captured_at.replace("T", " ").replace("Z", " UTC")),
+            ("Machine", str(manifest.machine.get("cpu", ""))),
+            ("Software", ", ".join(f"{name} {versions[key]}" for key, name in SOFTWARE.items() if versions.get(key))),
+            ("Code", f"{commit[:12]}{', with uncommitted changes' if program.get('git_dirty') else ''}" if commit else ""),
+            ("Command", str(program.get("command") or "")),
+        ]
+    used = [name for name in dict.fromkeys(source.devices) if name]
+    rows += [("GPU", ", ".join(used)), ("Runtime", source.runtime or "")]
+    return [(fact, text) for fact, text in rows if text] + [("Report", f"longpole {version}")]
+
+
+SOFTWARE = {"python": "Python", "torch": "PyTorch", "cuda": "CUDA", "hip": "ROCm"}
+
+
+def coverage_line(recording: Recording) -> str:
+    """What became of the file's events, in one sentence."""
+    c = recording.coverage
+    fates = f"{c.used:,} used, {c.ignored:,} ignored (metadata, flows, unknown kinds), {c.dropped:,} dropped"
+    return f"{c.total:,} events read: {fates}."
+
+
+GPU_SAVINGS_WITHHELD = (
+    "Savings are withheld: on a GPU run a shorter call or kernel saves only what the step waits for, "
+    "and this version does not model those waits."
+)
+
+
+def unprofiled_savings(report: Report) -> dict[str, float]:
+    """Expected savings, ns a step, without the profiler: host time shrinks as the whole step does. Only for host-bound runs."""
+    ratio = report.result("steps").overhead_ratio
+    if ratio is None or report.result("gpu_kernels") is not None:
+        return {}
+    return {finding.id: finding.saving_ns / ratio for finding in report.findings}

@@ -1,0 +1,68 @@
+"""Sections and recordings -> Report: everything a renderer needs, and nothing it has to compute."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Literal
+
+from ..analyze.findings import Finding, Verdict, ranked
+from ..analyze.run import Section
+from ..analyze.trace import Coverage, Source, Trace, TraceWarning
+from ..analyze.verdict import diff_verdict, run_verdict
+from ..capture.bundle import Manifest
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """What a report says about one trace itself."""
+
+    source: Source
+    manifest: Manifest | None
+    origin_ns: int
+    window_ns: int
+    coverage: Coverage
+    warnings: tuple[TraceWarning, ...]
+
+    @property
+    def name(self) -> str:
+        """The bundle's title, else the base name of what the user gave."""
+        if self.manifest:
+            return self.manifest.title
+        return self.source.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def digest(self) -> str:
+        """The first twelve digits of the trace file's SHA-256."""
+        return self.source.files[0].sha256[:12]
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """One report; `recordings`: one for a run, before and after for a diff."""
+
+    kind: Literal["run", "diff"]
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    sections: tuple[Section, ...]
+    recordings: tuple[Recording, ...]
+    version: str
+
+    def result(self, name: str) -> Any:
+        """The result of an analysis by its name, None where data were missing."""
+        return next((section.result for section in self.sections if section.name == name), None)
+
+
+def run_report(sections: tuple[Section, ...], trace: Trace) -> Report:
+    """The report on one trace, from its sections."""
+    return _report("run", run_verdict(sections), sections, [trace])
+
+
+def diff_report(sections: tuple[Section, ...], before: Trace, after: Trace) -> Report:
+    """The report on two traces, from the sections of their comparison."""
+    return _report("diff", diff_verdict(sections), sections, [before, after])
+
+
+def _report(kind: Literal["run", "diff"], verdict: Verdict, sections: tuple[Section, ...], traces: Sequence[Trace]) -> Report:
+    findings = ranked(finding for section in sections for finding in section.findings)
+    recordings = tuple(Recording(t.source, t.manifest, t.origin_ns, t.window_ns, t.coverage, t.warnings) for t in traces)
+    return Report(kind, verdict, findings, sections, recordings, version("longpole"))

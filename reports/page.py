@@ -1,0 +1,174 @@
+"""Report and medium -> the HTML of its page, for the browser or for the PDF, and the charts that the PDF fetches by name."""
+
+import base64
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+
+import jinja2
+from markupsafe import Markup, escape
+
+from ..analyze import statistics, step_marks
+from ..analyze.analyses.bottlenecks import TINY_NS
+from ..analyze.analyses.repeated_ops import MANY_CALLS, SMALL_NS
+from . import formats, headline, palette, tables
+from .charts import Chart
+from .figures import figures
+from .model import Recording, Report
+from .prose import sentence
+from .svg import Medium
+
+FONTS = (("Inter", 400, "Inter-Regular"), ("Inter", 600, "Inter-SemiBold"), ("JetBrains Mono", 400, "JetBrainsMono-Regular"))
+VERDICT_COLOURS = {"faster": "good", "slower": "bad", "within noise": "dim", "": ""}
+BREAK_AFTER = ("::", "_", "<", ",", "/", ".")  # where a long identifier may break, without a hyphen
+EARLIEST_NS = 10**18  # 2001: an origin below this is no absolute time but that of a file without one
+
+
+def page(report: Report, medium: Medium) -> tuple[str, dict[str, Chart]]:
+    """The page as text. In HTML it is whole; for the PDF style, fonts and charts come from `pdf_style` and the charts."""
+    charts, captions = figures(report, medium)
+    template = _environment(medium.pdf).get_template(f"{report.kind}.html.j2")
+    return template.render(charts=charts, captions=captions, **_context(report, medium)), charts
+
+
+def file_of(name: str) -> bytes:
+    """A file of the templates folder."""
+    return resources.files("longpole.templates").joinpath(name).read_bytes()
+
+
+def created(report: Report) -> datetime | None:
+    """When the last trace was captured: a report has no date of its own, so that the same input gives the same bytes."""
+    return max(filter(None, (_captured(recording) for recording in report.recordings)), default=None)
+
+
+def pdf_style() -> str:
+    """The style sheet of the PDF; fonts are fetched as `font:NAME`."""
+    return _font_faces("font:{}".format) + palette.css_tokens() + _style("report.css", "print.css")
+
+
+def _screen_style() -> str:
+    def inline(name: str) -> str:
+        return "data:font/woff2;base64," + base64.b64encode(file_of(f"fonts/{name}.subset.woff2")).decode("ascii")
+
+    return _font_faces(inline) + palette.css_tokens() + palette.css_charts() + _style("report.css", "screen.css")
+
+
+def _style(*names: str) -> str:
+    return "".join(file_of(name).decode("utf-8") for name in names)
+
+
+def _font_faces(address: Callable[[str], str]) -> str:
+    return "".join(
+        f'@font-face{{font-family:"{family}";font-weight:{weight};src:url({address(name)}) format("woff2")}}\n'
+        for family, weight, name in FONTS
+    )
+
+
+@cache
+def _environment(pdf: bool) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("longpole.templates", ""),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "sentence": sentence,
+        "time": formats.time,
+        "share": formats.share,
+        "count": formats.count,
+        "ratio": formats.ratio,
+        "by_suffix": formats.by_suffix,
+        "clipped": tables.clipped,
+        "breakable": breakable,
+        "coverage": headline.coverage_line,
+    }
+    environment.globals |= {
+        "pdf": pdf, "narrow": formats.NARROW, "table": tables.table, "colour": VERDICT_COLOURS, "limits": _limits(),
+    }  # fmt: skip
+    return environment
+
+
+def _limits() -> dict[str, float]:
+    """The constants that the text mentions."""
+    return {
+        "outlier_factor": step_marks.OUTLIER_FACTOR,
+        "tiny_ns": TINY_NS,
+        "many_calls": MANY_CALLS,
+        "small_ns": SMALL_NS,
+        "resamples": statistics.RESAMPLES,
+        "seed": statistics.SEED,
+        "min_steps": statistics.MIN_STEPS,
+    }
+
+
+def _context(report: Report, medium: Medium) -> dict[str, object]:
+    when = created(report)
+    subject = " → ".join(recording.name for recording in report.recordings)
+    title = f"{subject}: {sentence(report.verdict.sentence)}"
+    missing = [section for section in report.sections if section.result is None]
+    context: dict[str, object] = {
+        "report": report,
+        "title": tables.clipped(title),
+        "short": tables.clipped(subject) + (f" · {when.date().isoformat()}" if when else ""),
+        "created": when.strftime("%Y-%m-%dT%H:%M:%SZ") if when else "",
+        "toc": _contents(report),
+        "missing": missing,
+        "digests": ", ".join(f"trace {recording.digest}" for recording in report.recordings),
+        "provenance": [headline.provenance(recording, report.version) for recording in report.recordings],
+    }
+    if not medium.pdf:
+        context |= {"css": Markup(_screen_style()), "js": Markup(file_of("report.js").decode("utf-8"))}
+    return context | (_run_context(report) if report.kind == "run" else _diff_context(report))
+
+
+def _run_context(report: Report) -> dict[str, object]:
+    gpu = report.result("gpu_kernels") is not None
+    none = "None of the checks found a change that would save a notable part of the step."
+    return {
+        "headlines": headline.headlines(report),
+        "unprofiled": headline.unprofiled_savings(report),
+        "nothing_to_change": headline.GPU_SAVINGS_WITHHELD if gpu else none,
+    }
+
+
+def _diff_context(report: Report) -> dict[str, object]:
+    rows = report.result("comparability").rows
+
+    def facts(status: str) -> str:
+        chosen = rows[rows["status"] == status].to_dict("records")
+        one_side = status == "same"
+        return "; ".join(f"{r['fact']} {r['before']}" + ("" if one_side else f" → {r['after']}") for r in chosen)
+
+    unknown = ", ".join(rows.loc[rows["status"] == "unknown", "fact"])
+    digests = [
+        (side, f"{r.source.files[0].name} {r.digest}") for side, r in zip(("Before", "After"), report.recordings, strict=True)
+    ]
+    comparison = [("Same", facts("same")), ("Different", facts("different")), ("Unknown", unknown), *digests]
+    return {
+        "step_changes": headline.step_changes(report),
+        "comparison": [(name, text) for name, text in comparison if text] + [("Report", f"longpole {report.version}")],
+    }
+
+
+def _contents(report: Report) -> list[tuple[str, str]]:
+    findings = [("findings", "What to change, in full")] if report.findings else []
+    sections = [(section.name, section.title) for section in report.sections if section.result is not None]
+    return [*findings, *sections, ("method", "Method and coverage")]
+
+
+def breakable(name: str) -> Markup:
+    """A long identifier with places to break."""
+    text = escape(name)
+    for mark in BREAK_AFTER:
+        text = text.replace(escape(mark), escape(mark) + Markup("<wbr>"))
+    return Markup(text)
+
+
+def _captured(recording: Recording) -> datetime | None:
+    if recording.manifest:
+        return datetime.fromisoformat(recording.manifest.captured_at)
+    seconds = recording.origin_ns // 10**9
+    return datetime.fromtimestamp(seconds, UTC) if recording.origin_ns >= EARLIEST_NS else None

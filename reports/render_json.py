@@ -1,0 +1,323 @@
+"""Report -> the JSON that tools read: `longpole.summary/1` for a run, `longpole.diff/1` for a diff. Microseconds, 3 decimals."""
+
+import json
+import math
+from typing import Any
+
+import pandas as pd
+
+from ..analyze.findings import Evidence, Finding
+from .headline import GPU_SAVINGS_WITHHELD, unprofiled_savings
+from .model import Recording, Report
+from .prose import sentence
+
+SUMMARY, DIFF = "longpole.summary/1", "longpole.diff/1"
+OLD_BOUNDS = {
+    "launch": "launch_overhead",
+    "synchronization": "host_sync",
+    "compute": "gpu_compute",
+    "copy": "h2d_copy",
+    "unknown": None,
+}
+
+Json = dict[str, Any]
+
+
+def render_json(report: Report) -> bytes:
+    """Indented UTF-8 JSON; never NaN or infinity."""
+    content = summary(report) if report.kind == "run" else difference(report)
+    return (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+
+
+def us(ns: float) -> float | None:
+    """Nanoseconds to microseconds with 3 decimals; NaN to null."""
+    return None if not math.isfinite(ns) else round(ns / 1000, 3)
+
+
+def pct(share: float) -> float | None:
+    """A fraction in per cent; NaN to null."""
+    return None if not math.isfinite(share) else round(share * 100, 4)
+
+
+def summary(report: Report) -> Json:
+    """Everything about one run."""
+    recording, withheld = report.recordings[0], _withheld(report)
+    return {
+        "schema": SUMMARY,
+        "source": _source(recording),
+        "coverage": _coverage(report, recording),
+        "warnings": [{"code": w.code, "count": w.count, "message": w.message} for w in recording.warnings],
+        "withheld": withheld,
+        "measures": {**_measures(report), **dict.fromkeys(withheld)},
+        "ops": _ops(report),
+        "kernels": _kernels(report),
+        "steps": _steps(report),
+        "devices": _devices(report),
+        "streams": _streams(report),
+        "phases": _phases(report),
+        "idle": [],
+        "ranks": [],
+        "findings": [_finding(f, recording, unprofiled_savings(report)) for f in report.findings],
+        "verdict": _verdict(report),
+    }
+
+
+def _source(recording: Recording) -> Json:
+    source, manifest = recording.source, recording.manifest
+    return {
+        "paths": [recording.source.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]],
+        "producer": source.producer,
+        "torch": manifest.versions.get("torch") if manifest else None,
+        "rank_ids": [source.rank or 0],
+        "world_size": source.world_size,
+        "devices": list(source.devices),
+        "files": [{"name": file.name, "sha256": file.sha256} for file in source.files],
+        "origin_ns": recording.origin_ns,
+    }
+
+
+def _coverage(report: Report, recording: Recording) -> Json:
+    c, steps = recording.coverage, report.result("steps")
+    return {
+        "events_total": c.total,
+        "events_used": c.used,
+        "events_good": c.used,
+        "events_repaired": 0,
+        "events_ignored": c.ignored,
+        "events_dropped": c.dropped,
+        "events_repaired_or_dropped": c.dropped,
+        "events_by_cat": dict(sorted(c.by_category.items())),
+        "steps_partial": int(steps.rows["partial"].sum()),
+        "window": steps.window,
+    }
+
+
+def _measures(report: Report) -> Json:
+    steps, gpu, rows = report.result("steps"), report.result("gpu_kernels"), report.result("bottlenecks")
+    measures: Json = {
+        "window_us": us(report.recordings[0].window_ns),
+        "step_count": steps.count,
+        "step_mean_us": us(steps.mean_ns),
+        "step_median_us": us(steps.median_ns),
+        "step_p95_us": us(steps.p95_ns),
+        "step_max_us": us(steps.max_ns),
+        "outlier_steps": [_step_number(name) for name in steps.rows.loc[steps.rows["outlier"], "name"]],
+        "mode": steps.mode,
+        "top_bottleneck": OLD_BOUNDS.get(report.verdict.bound, report.verdict.bound),
+    }
+    if steps.unprofiled_ns:
+        measures["unprofiled_step_median_us"] = us(steps.unprofiled_ns)
+    if rows is not None:
+        measures["outside_ops_us"] = us(rows.outside_ns)
+        measures["self_us"] = {str(n): us(ns) for n, ns in _total_self(rows.rows, steps.count).items() if n}
+    if report.findings:
+        measures["saving_upper_bound_us"] = us(report.findings[0].high_ns)
+    return measures | (_gpu_measures(gpu.devices) if gpu else {})
+
+
+def _total_self(rows: pd.DataFrame, steps: int) -> pd.Series:
+    return rows.groupby("name", sort=False)["self_ns"].sum() * steps
+
+
+def _step_number(name: str) -> int | str:
+    digits = name.rsplit("#", 1)[-1]
+    return int(digits) if digits.isdecimal() else name
+
+
+def _gpu_measures(devices: pd.DataFrame) -> Json:
+    columns = {
+        "gpu_busy_us": ("busy_ns", us), "gpu_span_us": ("span_ns", us), "kernel_count": ("kernel_count", int),
+        "kernel_sum_us": ("kernel_sum_ns", us), "memcpy_count": ("copy_count", int), "memcpy_sum_us": ("copy_sum_ns", us),
+        "gpu_busy_pct": ("busy_share", pct),
+    }  # fmt: skip
+    if len(devices) == 1:
+        return {name: of(devices[column].iloc[0]) for name, (column, of) in columns.items()}
+    ids = [str(device) for device in devices["device"]]
+    return {name: dict(zip(ids, map(of, devices[column]), strict=True)) for name, (column, of) in columns.items()}
+
+
+def _withheld(report: Report) -> dict[str, str]:
+    gpu = report.result("gpu_kernels")
+    if gpu is None:
+        return {}
+    reasons = {"savings": GPU_SAVINGS_WITHHELD}
+    if gpu.idle_withheld:
+        reasons["gpu_idle_us"] = gpu.idle_withheld
+        if not gpu.lower_bound:
+            reasons["gpu_busy_pct"] = gpu.idle_withheld
+    return reasons
+
+
+def _ops(report: Report) -> list[Json]:
+    table = report.result("op_table")
+    if table is None:
+        return []
+    self_cpu, self_device = max(1, table.self_cpu_ns), max(1, table.self_device_ns)
+    rows = table.rows.sort_values("self_cpu_ns", ascending=False, kind="stable").to_dict("records")
+    return [
+        {
+            "name": r["name"],
+            "device_type": r["device_type"],
+            "is_user_annotation": bool(r["is_user_annotation"]),
+            "input_shapes": r["input_shapes"] or None,
+            "count": int(r["count"]),
+            "self_cpu_us": us(r["self_cpu_ns"]),
+            "cpu_us": us(r["cpu_ns"]),
+            "self_device_us": us(r["self_device_ns"]),
+            "device_us": us(r["device_ns"]),
+            "cpu_us_per_call": us(r["cpu_ns"] / r["count"]),
+            "device_us_per_call": us(r["device_ns"] / r["count"]),
+            "self_cpu_pct": pct(r["self_cpu_ns"] / self_cpu),
+            "cpu_pct": pct(r["cpu_ns"] / self_cpu),
+            "self_device_pct": pct(r["self_device_ns"] / self_device),
+        }
+        for r in rows
+    ]
+
+
+def _kernels(report: Report) -> list[Json]:
+    gpu = report.result("gpu_kernels")
+    if gpu is None:
+        return []
+    return [
+        {
+            "name": r["name"],
+            "short_name": r["short_name"],
+            "cat": r["cat"],
+            "kernel_class": r["device_class"],
+            "device": int(r["device"]),
+            "count": int(r["count"]),
+            **{f"{key}_us": us(r[f"{key}_ns"]) for key in ("total", "mean", "min", "max")},
+            "share_pct": pct(r["total_share"]),
+        }
+        for r in gpu.kernels.to_dict("records")
+    ]
+
+
+def _steps(report: Report) -> list[Json]:
+    rows = report.result("steps").rows
+    return [
+        {
+            "index": index,
+            "name": r["name"],
+            "rank": report.recordings[0].source.rank or 0,
+            "phase": r["kind"] or None,
+            "start_us": us(r["start_ns"]),
+            "step_us": us(r["step_ns"]),
+            "partial": bool(r["partial"]),
+            "outlier": bool(r["outlier"]),
+        }
+        for index, r in enumerate(rows.to_dict("records"))
+    ]
+
+
+def _devices(report: Report) -> list[Json]:
+    gpu = report.result("gpu_kernels")
+    rows = [] if gpu is None else gpu.devices.to_dict("records")
+    rank = report.recordings[0].source.rank or 0
+    return [
+        {
+            "device": int(r["device"]), "rank": rank, "gpu_busy_us": us(r["busy_ns"]), "gpu_busy_pct": pct(r["busy_share"]),
+            "gpu_span_us": us(r["span_ns"]), "kernel_count": int(r["kernel_count"]), "kernel_sum_us": us(r["kernel_sum_ns"]),
+        }
+        for r in rows
+    ]  # fmt: skip
+
+
+def _streams(report: Report) -> list[Json]:
+    gpu = report.result("gpu_kernels")
+    rows = [] if gpu is None else gpu.streams.to_dict("records")
+    return [
+        {
+            "device": r["device"],
+            "stream": r["stream"],
+            "work_count": r["work_count"],
+            "sum_us": us(r["sum_ns"]),
+            "busy_us": us(r["busy_ns"]),
+        }
+        for r in rows
+    ]
+
+
+def _phases(report: Report) -> list[Json]:
+    rows = report.result("phases").rows.to_dict("records")
+    return [{"phase": r["phase"], "us_per_step": us(r["mean_ns"]), "share_pct": pct(r["phase_share"])} for r in rows]
+
+
+def _finding(finding: Finding, recording: Recording, unprofiled: dict[str, float]) -> Json:
+    without = unprofiled.get(finding.id)
+    return {
+        "id": finding.id,
+        "problem": sentence(finding.problem),
+        "advice": sentence(finding.advice),
+        "saving_us_per_step": us(finding.saving_ns),
+        "saving_low_us": us(finding.low_ns),
+        "saving_high_us": us(finding.high_ns),
+        "saving_unprofiled_us": None if without is None else us(without),
+        "confidence": finding.confidence,
+        "evidence": [_evidence(e, recording.source.rank or 0) for e in finding.evidence],
+    }
+
+
+def _evidence(evidence: Evidence, rank: int) -> Json:
+    in_us = evidence.name.endswith("_ns")
+    start, end = evidence.start_ns, evidence.end_ns
+    return {
+        "label": evidence.label,
+        "value": us(evidence.value) if in_us else evidence.value,
+        "unit": "us" if in_us else evidence.name.rsplit("_", 1)[-1],
+        "rank": rank,
+        "start_us": None if start is None else us(start),
+        "end_us": None if end is None else us(end),
+    }
+
+
+def _verdict(report: Report) -> Json:
+    verdict = report.verdict
+    return {
+        "bound": verdict.bound,
+        "sentence": sentence(verdict.sentence),
+        "confidence": verdict.confidence,
+        "top": verdict.top,
+    }
+
+
+def difference(report: Report) -> Json:
+    """What changed between two runs, per step."""
+    step, phases, ops = report.result("step_change"), report.result("phase_changes"), report.result("op_changes")
+    comparable = report.result("comparability")
+    rows = [
+        *_rows("phase", phases.rows),
+        *_rows("op", ops.ops),
+        *_rows("kernel", ops.kernels),
+    ]
+    low, high = (step.interval.low, step.interval.high) if step.interval else (math.nan, math.nan)
+    return {
+        "schema": DIFF,
+        "sources": [_source(recording) for recording in report.recordings],
+        "comparable": {"comparable": comparable.comparable, "reasons": comparable.reasons},
+        "steps": {"base": step.before.count, "new": step.after.count},
+        "step": {
+            "before_us": us(step.before.mean_ns),
+            "after_us": us(step.after.mean_ns),
+            "change_us": us(step.change_ns),
+            "change_pct": pct(step.change_share),
+            "ci_low_us": us(low),
+            "ci_high_us": us(high),
+            "speedup": round(step.speedup_ratio, 4),
+            "verdict": step.verdict,
+        },
+        "rows": sorted(rows, key=lambda row: -abs(row["change_us"])),
+        "verdict": _verdict(report),
+    }
+
+
+def _rows(kind: str, rows: pd.DataFrame) -> list[Json]:
+    return [
+        {
+            "kind": kind, "name": str(r["name"]), "before_us": us(r["before_ns"]), "after_us": us(r["after_ns"]),
+            "change_us": us(r["change_ns"]),
+            "ci_low_us": us(r["low_change_ns"]), "ci_high_us": us(r["high_change_ns"]), "status": r["status"],
+        }
+        for r in rows.to_dict("records")
+    ]  # fmt: skip

@@ -1,0 +1,77 @@
+"""Report -> Markdown for a pull request: verdict, numbers, changes, and a folded table."""
+
+from collections.abc import Iterable
+
+from ..analyze.findings import Finding
+from . import formats as f
+from .headline import coverage_line, headlines, provenance, step_changes
+from .model import Report
+from .prose import sentence
+from .tables import TableView, table
+
+MOST_ROWS = 15
+MARKUP = str.maketrans(
+    {mark: f"\\{mark}" for mark in "\\`*_{}[]|#~"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "\n": " ", "\r": " "}
+)
+
+
+def render_markdown(report: Report) -> bytes:
+    """Short enough to read in a comment; UTF-8."""
+    body = _run(report) if report.kind == "run" else _diff(report)
+    names = " → ".join(recording.name for recording in report.recordings)
+    parts = [
+        f"## {escaped(sentence(report.verdict.sentence))}",
+        f"**{escaped(report.verdict.tag)}** · {escaped(names)}",
+        escaped(sentence(report.verdict.lede)),
+        *body,
+        f"<sub>{escaped(' '.join(coverage_line(recording) for recording in report.recordings))} longpole {report.version}, "
+        f"{escaped(', '.join(f'{r.source.files[0].name} sha256 {r.digest}' for r in report.recordings))}</sub>",
+    ]
+    return ("\n\n".join(part for part in parts if part) + "\n").encode("utf-8")
+
+
+def escaped(text: str) -> str:
+    """Names from a trace are text, never markup."""
+    return text.translate(MARKUP)
+
+
+def _run(report: Report) -> list[str]:
+    numbers = _table(["", "", ""], [(h.label, f"{h.value}{f.NARROW}{h.unit}".strip(), h.note) for h in headlines(report)])
+    rows = report.result("bottlenecks")
+    named = None if rows is None else rows.rows.assign(name=rows.rows["name"].replace("", "(outside operators)"))
+    heads = {"name": "Operator", "phase": "Phase", "self_ns": "Self time per step", "step_share": "Share of the step"}
+    top = "" if named is None else _folded("Largest costs", table(named, heads, limit=MOST_ROWS))
+    facts = _folded_facts("Provenance", provenance(report.recordings[0], report.version))
+    return [numbers, _findings(report.findings), top, facts]
+
+
+def _findings(findings: tuple[Finding, ...]) -> str:
+    if not findings:
+        return ""
+    rows = [
+        (str(i), sentence(x.title), f.time(-x.saving_ns), f"{f.time(-x.high_ns)} to {f.time(-x.low_ns)}", x.confidence)
+        for i, x in enumerate(findings, 1)
+    ]
+    return "### What to change\n\n" + _table(["#", "Change", "Step time", "Possible range", "Confidence"], rows)
+
+
+def _diff(report: Report) -> list[str]:
+    rows = [(c.label, c.before, c.after, c.change, c.relative, c.interval, c.word) for c in step_changes(report)]
+    steps = _table(["Per step", "Before", "After", "Change", "Relative", f"95{f.NARROW}% interval", "Verdict"], rows)
+    heads = {"name": "Name", "before_ns": "Before", "after_ns": "After", "change_ns": "Change", "status": "Verdict"}
+    phases = _folded("Phases", table(report.result("phase_changes").rows, heads, unit_of="before_ns"))
+    ops = _folded("Operators", table(report.result("op_changes").ops, heads, limit=MOST_ROWS, unit_of="before_ns"))
+    return [steps, phases, ops]
+
+
+def _folded(title: str, view: TableView) -> str:
+    return f"<details><summary>{title}</summary>\n\n{_table([head.text for head in view.heads], view.rows)}\n\n</details>"
+
+
+def _folded_facts(title: str, facts: list[tuple[str, str]]) -> str:
+    return f"<details><summary>{title}</summary>\n\n{_table(['', ''], facts)}\n\n</details>"
+
+
+def _table(heads: list[str], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, ["---"] * len(heads), *([escaped(cell) for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
