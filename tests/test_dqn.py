@@ -11,9 +11,10 @@ import pytest
 
 from longpole.capture.bundle import read_manifest
 from longpole.capture.workloads import WORKLOADS
-from longpole.capture.workloads.dqn import BATCH, RANDOM_STEPS, Agent, capture_dqn, one_thread, train
+from longpole.capture.workloads.dqn import BATCH, RANDOM_STEPS, Agent, one_thread, train
 from longpole.capture.workloads.dqn_after import REPLAY_SIZE, Batched
 from longpole.capture.workloads.dqn_before import OneByOne
+from longpole.capture.workloads.dqn_capture import capture_dqn
 from longpole.capture.workloads.dqn_inference import OBSERVATIONS, make_environments, play
 
 torch = pytest.importorskip("torch")

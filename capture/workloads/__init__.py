@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from .dqn import capture_dqn
+from .dqn_capture import capture_dqn
 
 
 class Workload(NamedTuple):

@@ -1,4 +1,4 @@
-"""DQN learns CartPole-v1: a variant and a seed -> returns per episode, a trained network, or a bundle of its profile.
+"""DQN learns CartPole-v1: a variant and a seed -> returns per episode, losses and a trained network.
 
 The algorithm stands here once. What `before` (written the way tutorials write it) and `after` (its bottlenecks removed)
 do differently is in `dqn_before.py` and `dqn_after.py`: the same parts under the same names, to be read side by side.
@@ -7,12 +7,10 @@ do differently is in `dqn_before.py` and `dqn_after.py`: the same parts under th
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ..record import record
 from .dqn_after import After
 from .dqn_before import Before
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Variant = Literal["before", "after"]
-Mode = Literal["train", "infer"]
 Phase = Callable[[str], AbstractContextManager[object]]
 Progress = Callable[[int, int], None]
 
@@ -174,62 +171,3 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def capture_dqn(
-    folder: Path,
-    *,
-    variant: Variant = "before",
-    mode: Mode = "train",
-    steps: int = 60,
-    wait: int = 60,
-    warmup: int = 5,
-    seed: int = 0,
-    shapes: bool = False,
-    stacks: bool = False,
-    memory: bool = False,
-    force: bool = False,
-    device: str | None = None,
-    progress: Progress | None = None,
-) -> Path:
-    """Record one variant into a bundle and return its folder.
-
-    It runs on the GPU where there is one, unless `device` says otherwise. `progress(done, total)` is called while a network
-    is trained and once at the end, never inside the recorded loop. Raises CaptureError as `record` does.
-    """
-    from .dqn_inference import record_inference
-
-    options = {"steps": steps, "wait": wait, "warmup": warmup, "shapes": shapes, "stacks": stacks, "memory": memory}
-    options |= {"title": f"DQN on CartPole, {mode}, {variant}", "seed": seed, "force": force}
-    options |= {"program": {"workload": "dqn", "variant": variant, "environment": ENVIRONMENT}}
-    recorded = record_training if mode == "train" else record_inference
-    with one_thread():
-        recorded(Path(folder), variant, seed, device or best_device(), steps + wait + warmup, options, progress)
-    return Path(folder)
-
-
-def record_training(
-    folder: Path,
-    variant: Variant,
-    seed: int,
-    device: str,
-    turns: int,
-    options: dict[str, Any],
-    progress: Progress | None,
-) -> None:
-    """Record the training loop once the replay buffer is filled, so that every step makes an update."""
-    with Agent(variant, seed, device) as agent:
-        agent.play_at_random()
-        with record(folder, mode="training", samples_per_step=BATCH, model=agent.network, **options) as rec:
-            for _ in range(turns):
-                agent.step(rec.phase)
-                rec.step()
-    if progress is not None:
-        progress(turns, turns)
-
-
-def best_device() -> str:
-    """The GPU where torch has one."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
