@@ -34,7 +34,9 @@ class Example(click.Command):
                 formatter.write(" " * formatter.current_indent + line + "\n")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]}, epilog="Example: longpole report trace.json.gz -o report.pdf"
+)
 @click.version_option(package_name="longpole")
 def cli() -> None:
     """Finds what limits a PyTorch step, says what to change and what that would save, and checks whether it did.

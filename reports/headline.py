@@ -37,14 +37,15 @@ class Change:
 def headlines(report: Report) -> list[Headline]:
     """At most five numbers of one run."""
     steps, gpu, rows = report.result("steps"), report.result("gpu_kernels"), report.result("bottlenecks")
-    numbers = [*_step_numbers(report, steps), *(_gpu_numbers(gpu) if gpu else _host_numbers(rows))]
+    numbers = [*_step_numbers(report, steps), *(_gpu_numbers(gpu) if gpu else _host_numbers(rows, steps))]
     return numbers[:5]
 
 
 def _step_numbers(report: Report, steps: Steps) -> list[Headline]:
+    if steps.window == "trace":
+        return [_split("Recording", f.time(steps.mean_ns), "no steps marked")]
     unit = f.choose_unit(steps.mean_ns)
-    label = "Step time, mean" if steps.window == "steps" else "Recording, no steps marked"
-    numbers = [_split(label, f.time(steps.mean_ns), _interval_note(steps.interval, unit, steps.count))]
+    numbers = [_split("Step time, mean", f.time(steps.mean_ns), _interval_note(steps.interval, unit, steps.count))]
     if steps.unprofiled_ns and steps.overhead_ratio:
         note = f"median of {_unprofiled_count(report)}; profiled {f.ratio(steps.overhead_ratio)} that"
         numbers.append(_split("Without the profiler", f.time(steps.unprofiled_ns), note))
@@ -71,24 +72,26 @@ def _interval_note(interval: Interval | None, unit: f.Unit, count: int) -> str:
 
 def _gpu_numbers(gpu: GpuKernels) -> list[Headline]:
     devices = gpu.devices
-    busy = f.share(float(devices["busy_share"].max()))
     at_least = "at least, " if gpu.lower_bound else ""
     note = at_least + ("of the recording" if len(devices) == 1 else f"of the recording, busiest of {len(devices)} GPUs")
     return [
-        _split("GPU busy", busy, note),
+        *([_split("GPU busy", f.share(float(devices["busy_share"].max())), note)] if busy_share_known(gpu) else []),
         _split("GPU work", f.time(float(devices["busy_ns"].sum())), "kernels and copies, overlap once"),
         Headline("Kernels", f.count(int(devices["kernel_count"].sum())), "", f"of {gpu.kernels['name'].nunique()} names"),
     ]
 
 
-def _host_numbers(rows: Bottlenecks | None) -> list[Headline]:
+def busy_share_known(gpu: GpuKernels) -> bool:
+    """Whether the busy share can be told, if only as a lower bound."""
+    return not gpu.idle_withheld or gpu.lower_bound is not None
+
+
+def _host_numbers(rows: Bottlenecks | None, steps: Steps) -> list[Headline]:
     if rows is None:
         return []
-    outside = f.share(rows.outside_share)
+    outside, per = f.share(rows.outside_share), "per step" if steps.window == "steps" else ""
     return [
-        Headline(
-            "Operators", f.count(round(rows.ops_count)), "per step", f"called from Python; {round(rows.tiny_ops_count):,} tiny"
-        ),
+        Headline("Operators", f.count(round(rows.ops_count)), per, f"called from Python; {round(rows.tiny_ops_count):,} tiny"),
         _split("Outside operators", outside, "Python, interpreter, waits"),
     ]
 
@@ -132,6 +135,7 @@ def provenance(recording: Recording, version: str) -> list[tuple[str, str]]:
         versions, program = manifest.versions, manifest.program
         commit = program.get("git_commit")
         rows += [
+            ("Mode", manifest.mode or ""),
             ("Captured", manifest.captured_at.replace("T", " ").replace("Z", " UTC")),
             ("Machine", str(manifest.machine.get("cpu", ""))),
             ("Software", ", ".join(f"{name} {versions[key]}" for key, name in SOFTWARE.items() if versions.get(key))),

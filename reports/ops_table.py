@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from ..analyze.analyses.op_table import OpTable
+from .svg import clean
 
 NAME_WIDTH, SHAPES_WIDTH, WIDTH, GAP = 55, 80, 12, "  "  # torch's defaults
 DEVICE = "CUDA"  # torch names ROCm devices so too
@@ -30,7 +31,8 @@ Column = tuple[str, int, Callable[[Row], str]]  # head, width, cell
 
 def torch_table(table: OpTable, sort: str | None = None, limit: int = 100) -> str:
     """The table sorted by one of torch's keys, largest first (None: in the order of first start), `limit` rows; -1 for all."""
-    rows: list[Row] = [dict(row) for row in _sorted(table.rows, sort).to_dict("records")]  # pyright: ignore[reportAssignmentType]
+    ordered = _sorted(table.rows, sort)
+    rows: list[Row] = ordered.assign(name=ordered["name"].map(clean)).to_dict("records")  # pyright: ignore[reportAssignmentType]
     columns = _columns(table, rows)
     rule = "".join("-" * width + GAP for _, width, _ in columns)
     lines = [rule, _line(columns, [head for head, _, _ in columns]), rule]

@@ -17,7 +17,7 @@ from .charts import Chart
 from .figures import figures
 from .model import Recording, Report
 from .prose import sentence
-from .svg import Medium
+from .svg import Medium, clean
 
 FONTS = (("Inter", 400, "Inter-Regular"), ("Inter", 600, "Inter-SemiBold"), ("JetBrains Mono", 400, "JetBrainsMono-Regular"))
 VERDICT_COLOURS = {"faster": "good", "slower": "bad", "within noise": "dim", "": ""}
@@ -71,6 +71,7 @@ def _environment(pdf: bool) -> jinja2.Environment:
         loader=jinja2.PackageLoader("longpole.templates", ""),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_printable,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -87,8 +88,14 @@ def _environment(pdf: bool) -> jinja2.Environment:
     }
     environment.globals |= {
         "pdf": pdf, "narrow": formats.NARROW, "table": tables.table, "colour": VERDICT_COLOURS, "limits": _limits(),
+        "busy_share_known": headline.busy_share_known,
     }  # fmt: skip
     return environment
+
+
+def _printable(value: object) -> object:
+    """Text without characters that a page cannot show, or that turn the direction of what follows."""
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _limits() -> dict[str, float]:
@@ -161,7 +168,7 @@ def _contents(report: Report) -> list[tuple[str, str]]:
 
 def breakable(name: str) -> Markup:
     """A long identifier with places to break."""
-    text = escape(name)
+    text = escape(clean(name))
     for mark in BREAK_AFTER:
         text = text.replace(escape(mark), escape(mark) + Markup("<wbr>"))
     return Markup(text)

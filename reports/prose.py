@@ -2,6 +2,7 @@
 
 from ..analyze.findings import Text
 from .formats import by_suffix, share, size, time
+from .tables import clipped
 
 SIGNED = {"_ns": time, "_share": share, "_bytes": size}
 
@@ -16,4 +17,4 @@ def _printed(slot: str, value: object) -> str:
         for suffix, print_value in SIGNED.items():
             if slot.endswith(suffix):
                 return print_value(value, sign=True)
-    return by_suffix(slot, value)
+    return clipped(value) if isinstance(value, str) else by_suffix(slot, value)

@@ -6,8 +6,10 @@ from typing import Any
 
 import pandas as pd
 
+from ..analyze.analyses.steps import Steps
+from ..analyze.diffs.step_change import StepChange
 from ..analyze.findings import Evidence, Finding
-from .headline import GPU_SAVINGS_WITHHELD, unprofiled_savings
+from .headline import GPU_SAVINGS_WITHHELD, busy_share_known, unprofiled_savings
 from .model import Recording, Report
 from .prose import sentence
 
@@ -105,14 +107,29 @@ def _measures(report: Report) -> Json:
         "mode": steps.mode,
         "top_bottleneck": OLD_BOUNDS.get(report.verdict.bound, report.verdict.bound),
     }
+    if steps.interval:
+        measures |= {"step_mean_low_us": us(steps.interval.low), "step_mean_high_us": us(steps.interval.high)}
     if steps.unprofiled_ns:
-        measures["unprofiled_step_median_us"] = us(steps.unprofiled_ns)
+        measures |= _unprofiled_measures(report.recordings[0], steps)
     if rows is not None:
+        measures |= {"ops_per_step": round(rows.ops_count, 3), "tiny_ops_per_step": round(rows.tiny_ops_count, 3)}
         measures["outside_ops_us"] = us(rows.outside_ns)
         measures["self_us"] = {str(n): us(ns) for n, ns in _total_self(rows.rows, steps.count).items() if n}
     if report.findings:
         measures["saving_upper_bound_us"] = us(report.findings[0].high_ns)
     return measures | (_gpu_measures(gpu.devices) if gpu else {})
+
+
+def _unprofiled_measures(recording: Recording, steps: Steps) -> Json:
+    manifest = recording.manifest
+    assert manifest and steps.unprofiled_ns
+    measures: Json = {
+        "unprofiled_step_median_us": us(steps.unprofiled_ns),
+        "unprofiled_step_count": len(manifest.unprofiled_step_ns),
+    }
+    if manifest.samples_per_step:
+        measures["samples_per_s"] = round(manifest.samples_per_step / steps.unprofiled_ns * 1e9, 3)
+    return measures
 
 
 def _total_self(rows: pd.DataFrame, steps: int) -> pd.Series:
@@ -128,12 +145,17 @@ def _gpu_measures(devices: pd.DataFrame) -> Json:
     columns = {
         "gpu_busy_us": ("busy_ns", us), "gpu_span_us": ("span_ns", us), "kernel_count": ("kernel_count", int),
         "kernel_sum_us": ("kernel_sum_ns", us), "memcpy_count": ("copy_count", int), "memcpy_sum_us": ("copy_sum_ns", us),
-        "gpu_busy_pct": ("busy_share", pct),
+        "gpu_busy_pct": ("busy_share", pct), "gpu_idle_us": ("idle_ns", us), "gpu_idle_pct": ("idle_share", pct),
     }  # fmt: skip
+    devices = _with_idle(devices)
     if len(devices) == 1:
         return {name: of(devices[column].iloc[0]) for name, (column, of) in columns.items()}
     ids = [str(device) for device in devices["device"]]
     return {name: dict(zip(ids, map(of, devices[column]), strict=True)) for name, (column, of) in columns.items()}
+
+
+def _with_idle(devices: pd.DataFrame) -> pd.DataFrame:
+    return devices.assign(idle_ns=devices["window_ns"] - devices["busy_ns"], idle_share=1 - devices["busy_share"])
 
 
 def _withheld(report: Report) -> dict[str, str]:
@@ -142,8 +164,8 @@ def _withheld(report: Report) -> dict[str, str]:
         return {}
     reasons = {"savings": GPU_SAVINGS_WITHHELD}
     if gpu.idle_withheld:
-        reasons["gpu_idle_us"] = gpu.idle_withheld
-        if not gpu.lower_bound:
+        reasons["gpu_idle_us"] = reasons["gpu_idle_pct"] = gpu.idle_withheld
+        if not busy_share_known(gpu):
             reasons["gpu_busy_pct"] = gpu.idle_withheld
     return reasons
 
@@ -213,15 +235,18 @@ def _steps(report: Report) -> list[Json]:
 
 def _devices(report: Report) -> list[Json]:
     gpu = report.result("gpu_kernels")
-    rows = [] if gpu is None else gpu.devices.to_dict("records")
-    rank = report.recordings[0].source.rank or 0
-    return [
+    if gpu is None:
+        return []
+    rank, withheld = report.recordings[0].source.rank or 0, _withheld(report)
+    rows = [
         {
-            "device": int(r["device"]), "rank": rank, "gpu_busy_us": us(r["busy_ns"]), "gpu_busy_pct": pct(r["busy_share"]),
-            "gpu_span_us": us(r["span_ns"]), "kernel_count": int(r["kernel_count"]), "kernel_sum_us": us(r["kernel_sum_ns"]),
+            "device": int(r["device"]), "rank": rank, "gpu_busy_us": us(r["busy_ns"]), "gpu_idle_us": us(r["idle_ns"]),
+            "gpu_busy_pct": pct(r["busy_share"]), "gpu_span_us": us(r["span_ns"]), "kernel_count": int(r["kernel_count"]),
+            "kernel_sum_us": us(r["kernel_sum_ns"]),
         }
-        for r in rows
+        for r in _with_idle(gpu.devices).to_dict("records")
     ]  # fmt: skip
+    return [row | {key: None for key in row if key in withheld} for row in rows]
 
 
 def _streams(report: Report) -> list[Json]:
@@ -302,14 +327,35 @@ def difference(report: Report) -> Json:
             "after_us": us(step.after.mean_ns),
             "change_us": us(step.change_ns),
             "change_pct": pct(step.change_share),
+            "before_median_us": us(step.before.median_ns),
+            "after_median_us": us(step.after.median_ns),
             "ci_low_us": us(low),
             "ci_high_us": us(high),
             "speedup": round(step.speedup_ratio, 4),
+            **_speedup_interval(step),
             "verdict": step.verdict,
         },
+        "unprofiled": _unprofiled_change(step),
         "rows": sorted(rows, key=lambda row: -abs(row["change_us"])),
         "verdict": _verdict(report),
     }
+
+
+def _speedup_interval(step: StepChange) -> Json:
+    interval = step.speedup_interval
+    return {} if interval is None else {"speedup_low": round(interval.low, 4), "speedup_high": round(interval.high, 4)}
+
+
+def _unprofiled_change(step: StepChange) -> Json | None:
+    """Mean steps without the profiler; null where a side lacks them."""
+    before, after, interval = step.unprofiled_before_ns, step.unprofiled_after_ns, step.unprofiled_interval
+    if not before or not after:
+        return None
+    low, high = (interval.low, interval.high) if interval else (math.nan, math.nan)
+    return {
+        "before_us": us(before), "after_us": us(after), "change_us": us(after - before), "change_pct": pct(after / before - 1),
+        "ci_low_us": us(low), "ci_high_us": us(high),
+    }  # fmt: skip
 
 
 def _rows(kind: str, rows: pd.DataFrame) -> list[Json]:

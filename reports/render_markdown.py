@@ -7,11 +7,12 @@ from . import formats as f
 from .headline import coverage_line, headlines, provenance, step_changes
 from .model import Report
 from .prose import sentence
+from .svg import clean
 from .tables import TableView, table
 
 MOST_ROWS = 15
 MARKUP = str.maketrans(
-    {mark: f"\\{mark}" for mark in "\\`*_{}[]|#~"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "\n": " ", "\r": " "}
+    {mark: f"\\{mark}" for mark in "\\`*_{}[]|#~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 )
 
 
@@ -32,7 +33,7 @@ def render_markdown(report: Report) -> bytes:
 
 def escaped(text: str) -> str:
     """Names from a trace are text, never markup."""
-    return text.translate(MARKUP)
+    return clean(text).translate(MARKUP)
 
 
 def _run(report: Report) -> list[str]:
@@ -58,9 +59,10 @@ def _findings(findings: tuple[Finding, ...]) -> str:
 def _diff(report: Report) -> list[str]:
     rows = [(c.label, c.before, c.after, c.change, c.relative, c.interval, c.word) for c in step_changes(report)]
     steps = _table(["Per step", "Before", "After", "Change", "Relative", f"95{f.NARROW}% interval", "Verdict"], rows)
-    heads = {"name": "Name", "before_ns": "Before", "after_ns": "After", "change_ns": "Change", "status": "Verdict"}
-    phases = _folded("Phases", table(report.result("phase_changes").rows, heads, unit_of="before_ns"))
-    ops = _folded("Operators", table(report.result("op_changes").ops, heads, limit=MOST_ROWS, unit_of="before_ns"))
+    heads = {"before_ns": "Before", "after_ns": "After", "change_ns": "Change", "status": "Verdict"}
+    rows, ops = report.result("phase_changes").rows, report.result("op_changes").ops
+    phases = _folded("Phases", table(rows, {"name": "Phase", **heads}, unit_of="before_ns"))
+    ops = _folded("Operators", table(ops, {"name": "Operator", **heads}, limit=MOST_ROWS, unit_of="before_ns"))
     return [steps, phases, ops]
 
 

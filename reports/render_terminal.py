@@ -1,16 +1,20 @@
 """Report -> text for a terminal: verdict, headline numbers, what to change, top rows."""
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from . import formats as f
-from .headline import coverage_line, headlines, step_changes
+from .headline import Change, coverage_line, headlines, step_changes
 from .model import Report
 from .prose import sentence
 from .tables import TableView, table
 
 MOST_ROWS = 12
+NARROW_WIDTH = 72  # columns of a terminal: below, the before/after table has no room
+EASY_NAME = 20  # columns: enough to tell most names apart
+LEAST_NAME = 4  # columns: a letter or two of a name, and the ellipsis
 COLOURS = {"faster": "cyan", "slower": "yellow", "changed": "bold", "within noise": "dim", "": ""}
 
 
@@ -25,14 +29,14 @@ class TerminalReport:
         yield Text(sentence(report.verdict.sentence), style="bold")
         yield Text(sentence(report.verdict.lede))
         yield Text("")
-        yield from _run(report) if report.kind == "run" else _diff(report)
+        yield from _run(report, options.max_width) if report.kind == "run" else _diff(report, options.max_width)
         for recording in report.recordings:
             yield Text(coverage_line(recording), style="dim")
             for warning in recording.warnings:
                 yield Text(warning.message, style="yellow")
 
 
-def _run(report: Report) -> list[RenderableType]:
+def _run(report: Report, width: int) -> list[RenderableType]:
     numbers = Table.grid(padding=(0, 2))
     for h in headlines(report):
         numbers.add_row(
@@ -45,10 +49,10 @@ def _run(report: Report) -> list[RenderableType]:
     if rows is not None:
         named = rows.rows.assign(name=rows.rows["name"].replace("", "(outside operators)"))
         heads = {"name": "Operator", "phase": "Phase", "self_ns": "Self per step", "step_share": "Of the step"}
-        parts += [_grid(table(named, heads, limit=MOST_ROWS)), Text("")]
+        parts += [_grid(table(named, heads, limit=MOST_ROWS), width), Text("")]
     if gpu is not None:
         heads = {"short_name": "Kernel", "count": "Calls", "total_ns": "Total", "total_share": "Of GPU work"}
-        parts += [_grid(table(gpu.kernels, heads, limit=MOST_ROWS)), Text("")]
+        parts += [_grid(table(gpu.kernels, heads, limit=MOST_ROWS), width), Text("")]
     return parts
 
 
@@ -59,16 +63,27 @@ def _findings(report: Report) -> Table:
     return grid
 
 
-def _diff(report: Report) -> list[RenderableType]:
+def _diff(report: Report, width: int) -> list[RenderableType]:
+    changes = step_changes(report)
+    steps = [_change_line(c) for c in changes] if width < NARROW_WIDTH else [_change_table(changes)]
+    heads = {"name": "Phase", "before_ns": "Before", "after_ns": "After", "change_ns": "Change", "status": "Verdict"}
+    phases = table(report.result("phase_changes").rows, heads, unit_of="before_ns")
+    return [*steps, Text(""), _grid(phases, width), Text("")]
+
+
+def _change_table(changes: list[Change]) -> Table:
     steps = _empty("Per step", ("Before", True), ("After", True), ("Change", True), ("95 % interval", True), "Verdict")
-    for c in step_changes(report):
+    for c in changes:
         steps.add_row(
             c.label, c.before, c.after, Text(f"{c.change} ({c.relative})"), c.interval, Text(c.word, style=COLOURS[c.word])
         )
-    heads = {"name": "Phase", "before_ns": "Before", "after_ns": "After", "change_ns": "Change", "status": "Verdict"}
-    rows = report.result("phase_changes").rows
-    phases = table(rows.assign(status=rows["status"].str.replace("_", " ")), heads, unit_of="before_ns")
-    return [steps, Text(""), _grid(phases), Text("")]
+    return steps
+
+
+def _change_line(c: Change) -> Text:
+    """The same in words, where a table would cut its numbers."""
+    interval = f", 95 % {c.interval}, {c.word}" if c.interval else ""
+    return Text(f"{c.label}: {c.before} → {c.after}, {c.change} ({c.relative}){interval}")
 
 
 def _empty(*heads: str | tuple[str, bool]) -> Table:
@@ -79,17 +94,30 @@ def _empty(*heads: str | tuple[str, bool]) -> Table:
     return grid
 
 
-def _grid(view: TableView) -> Table:
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for i, head in enumerate(view.heads):
-        needed = (
-            max(len(head.text), *(len(row[i]) for row in view.rows), 0) if head.numeric else 8
-        )  # names may be cut, numbers not
-        align = "right" if head.numeric else "left"
-        grid.add_column(Text(head.text), justify=align, no_wrap=True, overflow="ellipsis", min_width=needed)
+def _grid(view: TableView, width: int) -> Table:
+    """As wide as the terminal allows; names may be cut, numbers not."""
+    gap = 1 if width < NARROW_WIDTH else 2
+    grid = Table(box=None, padding=(0, gap, 0, 0), header_style="dim")
+    for head, column_width in zip(view.heads, _widths(view, width, gap), strict=True):
+        grid.add_column(Text(head.text), justify="right" if head.numeric else "left", width=column_width, vertical="bottom")
     for row in view.rows:
-        grid.add_row(*[Text(cell) for cell in row])
+        grid.add_row(*[Text(cell, no_wrap=True, overflow="ellipsis") for cell in row])
     return grid
+
+
+def _widths(view: TableView, width: int, gap: int) -> list[int]:
+    """Numbers take what they need; the columns of names share the rest, the short ones first. Heads wrap where names would suffer."""
+    columns = [[head.text, *(row[i] for row in view.rows)] for i, head in enumerate(view.heads)]
+    whole = [max(map(cell_len, column)) for column in columns]
+    wrapped = [max(map(cell_len, [*column[0].split(), *column[1:]])) for column in columns]
+    names = sorted((i for i, head in enumerate(view.heads) if not head.numeric), key=lambda i: whole[i])
+    spare = width - gap * len(columns) - sum(w for w, head in zip(whole, view.heads, strict=True) if head.numeric)
+    widths = whole if spare >= EASY_NAME * len(names) else wrapped
+    room = width - gap * len(columns) - sum(w for w, head in zip(widths, view.heads, strict=True) if head.numeric)
+    shares: dict[int, int] = {}
+    for left, i in zip(range(len(names), 0, -1), names, strict=True):
+        shares[i] = max(LEAST_NAME, min(whole[i], (room - sum(shares.values())) // left))
+    return [shares.get(i, widths[i]) for i in range(len(columns))]
 
 
 def verdict_line(report: Report) -> Group:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from .formats import Unit, by_suffix, choose_unit, number, size
+from .svg import clean
 
 NAME_LENGTH = 300  # of a name in a report; whole names are in the JSON
 
@@ -55,6 +56,8 @@ def _column(name: str, values: list[Any], head: str, unit: Unit | None) -> tuple
         return Head(head, True), [_mean_count(v, values) for v in values]
     if name.endswith("_bytes"):
         return Head(head, True), [size(v, sign=signed) for v in values]
+    if name == "status":
+        return Head(head, False), [str(value).replace("_", " ") for value in values]
     return Head(head, False), [clipped(by_suffix(name, value)) for value in values]
 
 
@@ -68,5 +71,6 @@ def _mean_count(value: float, column: list[Any]) -> str:
 
 
 def clipped(name: str) -> str:
-    """A name short enough for a page."""
+    """A name short enough for a page, without characters that a page cannot show."""
+    name = clean(name)
     return name if len(name) <= NAME_LENGTH else name[: NAME_LENGTH - 1] + "…"
