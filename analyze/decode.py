@@ -14,19 +14,21 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Args(msgspec.Struct, gc=False):
-    external_id: int | str | None = msgspec.field(name="External id", default=None)
-    old_external_id: int | str | None = msgspec.field(name="external id", default=None)
-    correlation: int | str | None = None
-    device: int | None = None
-    stream: int | str | None = None
-    size_bytes: int | str | None = msgspec.field(name="bytes", default=None)
-    sequence: int | None = msgspec.field(name="Sequence number", default=None)
-    forward_thread: int | None = msgspec.field(name="Fwd thread id", default=None)
+    """Any where torch writes an integer: other producers write "7" or "stream 7", and one odd value must not lose the file."""
+
+    external_id: Any = msgspec.field(name="External id", default=None)
+    old_external_id: Any = msgspec.field(name="external id", default=None)
+    correlation: Any = None
+    device: Any = None
+    stream: Any = None
+    size_bytes: Any = msgspec.field(name="bytes", default=None)
+    sequence: Any = msgspec.field(name="Sequence number", default=None)
+    forward_thread: Any = msgspec.field(name="Fwd thread id", default=None)
     shapes: msgspec.Raw = msgspec.field(name="Input Dims", default_factory=msgspec.Raw)
-    finished: bool = True
-    allocated_bytes: int | None = msgspec.field(name="Bytes", default=None)
-    device_type: int | None = msgspec.field(name="Device Type", default=None)
-    device_id: int | None = msgspec.field(name="Device Id", default=None)
+    finished: Any = True
+    allocated_bytes: Any = msgspec.field(name="Bytes", default=None)
+    device_type: Any = msgspec.field(name="Device Type", default=None)
+    device_id: Any = msgspec.field(name="Device Id", default=None)
 
 
 class Event(msgspec.Struct, gc=False):
@@ -71,7 +73,7 @@ def decoded(path: Path, text: bytes) -> EventFile:
         raise BundleError(
             f"{path} is not a trace that torch.profiler wrote ({problem}); name a chrome trace or a bundle."
         ) from problem
-    except (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation) as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation, RecursionError) as problem:
         raise BundleError(
             f"{path} is not valid JSON ({problem}); it may be cut off or badly escaped, capture again."
         ) from problem

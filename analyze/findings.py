@@ -53,6 +53,7 @@ class Finding:
     confidence: Confidence
     evidence: tuple[Evidence, ...]
     bound: str  # what it says limits the step, should it be the first finding
+    phase: str  # where the time is
 
     def __post_init__(self) -> None:
         if not 0 <= self.low_ns <= self.saving_ns <= self.high_ns:

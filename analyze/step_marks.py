@@ -42,7 +42,7 @@ def step_ranges(trace: Trace) -> Mask:
 
 
 def _marked(trace: Trace) -> pd.DataFrame:
-    marked = trace.host[step_ranges(trace)]
+    marked = trace.host[step_ranges(trace) & (trace.host.end_ns > trace.host.start_ns)]
     if not len(marked):
         row = {"name": WHOLE_TRACE, "start_ns": 0, "end_ns": trace.window_ns, "thread": _busiest_thread(trace), "kind": ""}
         return pd.DataFrame([{**row, "step_ns": trace.window_ns}])

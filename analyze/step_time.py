@@ -191,13 +191,15 @@ def row_at(start: Ints, end: Ints, moment: Ints) -> Ints:
 
 def _phase_at(phases: Cover, names: np.ndarray, moment: Ints) -> np.ndarray:
     row = row_at(phases.start, phases.end, moment)
-    if not len(names):
+    if not len(phases.owner):
         return np.full(len(moment), OTHER, object)
     return np.where(row >= 0, names[phases.owner[row]], OTHER)
 
 
 def _names(trace: Trace, owner: Ints) -> np.ndarray:
     """Name of the op or runtime call; OUTSIDE for annotations and where no range is open."""
+    if not len(trace.host):
+        return np.full(len(owner), OUTSIDE, object)
     names = np.array([*trace.names, OUTSIDE], object)
     is_code = (owner >= 0) & (trace.host.category[np.maximum(owner, 0)] != t.ANNOTATION)
     return names[np.where(is_code, trace.host.name[np.maximum(owner, 0)], -1)]

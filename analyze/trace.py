@@ -139,6 +139,7 @@ class Trace:
     shapes: Sequence[str]  # as key_averages() prints them: a TensorList is []
     coverage: Coverage
     untimed_kernels: Counter[int] = field(default_factory=Counter)  # by device: kernels at time 0, in no table
+    untimed_work: int = 0  # device events at time 0, kernels among them
     warnings: tuple[TraceWarning, ...] = field(default=())
 
     def name_id(self, name: str) -> int:

@@ -49,51 +49,56 @@ def _results(sections: tuple[Section, ...]) -> dict[str, Any]:
 
 def _host_verdict(steps: Steps, phases: Phases, bottlenecks: Bottlenecks | None, findings: tuple[Finding, ...]) -> Verdict:
     top = findings[0] if findings else None
-    lead, name, share = _leader(phases, bottlenecks)
-    bound = _host_bound(steps, phases, bottlenecks, top)
+    lead, share = _leader(phases, bottlenecks, top if _decisive(top, steps) else None)
+    bound = _host_bound(steps, bottlenecks, top)
     step = "every step" if steps.window == "steps" else "the recording"
+    stands_out = share >= LEADING_SHARE or _decisive(top, steps)
     sentence = (
-        Text.of("{name} holds {lead_share} of {step}", name=name, lead_share=share, step=step)
-        if share >= LEADING_SHARE
+        Text.of("{lead} holds {lead_share} of {step}", lead=lead, lead_share=share, step=step)
+        if stands_out
         else Text.of(
-            "No single part of the step stands out; the largest, {name}, holds {lead_share}", name=name, lead_share=share
+            "No single part of the step stands out; the largest, {lead}, holds {lead_share}", lead=lead, lead_share=share
         )
     )
     lede = "A step takes {mean_ns} (mean of {steps_count})" if steps.window == "steps" else "The recording spans {mean_ns}"
-    lede += "; {lead_ns} of it is " + ("{lead}." if phases.marked else "spent there.")
-    values: dict[str, Any] = {
-        "mean_ns": steps.mean_ns,
-        "steps_count": steps.count,
-        "lead_ns": share * steps.mean_ns,
-        "lead": lead,
-    }
+    lede += ", {lead_ns} of it there."
+    values: dict[str, Any] = {"mean_ns": steps.mean_ns, "steps_count": steps.count, "lead_ns": share * steps.mean_ns}
     if top:
         lede += " The first change below should bring it to about {after_ns}, a saving of {saving_share}."
         values |= {"after_ns": steps.mean_ns - top.saving_ns, "saving_share": top.saving_ns / steps.mean_ns}
-    elif not findings:
+    else:
         lede += " None of the checks found a change that would save a notable part of it."
     return Verdict(TAGS[bound], sentence, Text(lede, values), bound, _confidence(steps), top.id if top else None)
 
 
-def _leader(phases: Phases, bottlenecks: Bottlenecks | None) -> tuple[str, str, float]:
-    """The largest phase; where none is marked, the largest operator: plain name, name to begin a sentence, share."""
-    marked = phases.rows[phases.rows["phase"] != OTHER] if phases.marked else phases.rows.iloc[:0]
-    if len(marked):
-        row = marked.iloc[int(marked["phase_share"].to_numpy().argmax())]
-        phase = str(row["phase"]).replace("_", " ")
-        return phase, phase[:1].upper() + phase[1:], float(row["phase_share"])
-    if bottlenecks is None or bottlenecks.rows.empty:
-        return "the step", "The step", 1.0
+def _decisive(top: Finding | None, steps: Steps) -> bool:
+    return top is not None and top.saving_ns >= DECISIVE_SAVING_SHARE * steps.mean_ns
+
+
+def _leader(phases: Phases, bottlenecks: Bottlenecks | None, decisive: Finding | None) -> tuple[str, float]:
+    """What the sentence is about, and its share: the decisive finding's phase, else the largest phase, else the largest operator.
+
+    An operator comes first only where no marked phase holds LEADING_SHARE.
+    """
+    marked = {str(r["phase"]): float(r["phase_share"]) for r in phases.rows.to_dict("records") if r["phase"] != OTHER}
+    if decisive and decisive.phase in marked:
+        return _spoken(decisive.phase), marked[decisive.phase]
+    largest = max(marked.items(), key=lambda item: item[1], default=("", 0.0))
+    if largest[1] >= LEADING_SHARE or bottlenecks is None or bottlenecks.rows.empty:
+        return _spoken(largest[0] or "the step"), largest[1] or 1.0
     by_name = bottlenecks.rows.groupby("name", sort=False)["step_share"].sum()
-    name = str(by_name.idxmax())
-    return (
-        (name, name, float(by_name.max())) if name else ("time outside operators", "Time outside operators", float(by_name.max()))
-    )
+    name, share = str(by_name.idxmax()), float(by_name.max())
+    return (_spoken(largest[0]), largest[1]) if largest[1] >= share else (name or "Time outside operators", share)
 
 
-def _host_bound(steps: Steps, phases: Phases, bottlenecks: Bottlenecks | None, top: Finding | None) -> str:
+def _spoken(phase: str) -> str:
+    """`data_loading` -> `Data loading`, to begin a sentence."""
+    return phase[:1].upper() + phase[1:].replace("_", " ")
+
+
+def _host_bound(steps: Steps, bottlenecks: Bottlenecks | None, top: Finding | None) -> str:
     """A decisive finding says it; else what holds most of the step: Python and dispatch, or work inside operators."""
-    if top and top.saving_ns >= DECISIVE_SAVING_SHARE * steps.mean_ns:
+    if top and _decisive(top, steps):
         return top.bound
     if bottlenecks is None:
         return "unknown"
@@ -126,7 +131,7 @@ def _busy_sentence(gpu: GpuKernels) -> Text:
         "low_share": float(devices["busy_share"].min()),
         "busy_share": float(devices["busy_share"].max()),
     }
-    if gpu.idle_withheld and not gpu.lower_bound:
+    if gpu.busy_withheld:
         return Text("The GPU works {busy_ns}; what share of the recorded {window_ns} that is cannot be told", values)
     at_least = "at least " if gpu.lower_bound else ""
     if len(devices) == 1:

@@ -100,7 +100,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> Path:
     """Write the manifest into the bundle's folder; the last step of a recording."""
     path = folder / MANIFEST_NAME
     text = json.dumps(asdict(manifest), indent=2, ensure_ascii=False, allow_nan=False)
-    write_atomically(path, (text + "\n").encode("utf-8"))
+    write_atomically(path, (text + "\n").encode("utf-8", "backslashreplace"))  # a lone surrogate becomes its JSON escape
     return path
 
 

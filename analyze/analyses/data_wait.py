@@ -60,4 +60,5 @@ def _finding(loading_ns: float, rest_ns: float, workers: bool) -> Finding:
             Evidence("the rest of the step", "rest_ns", rest_ns),
         ),
         bound="input_pipeline",
+        phase=PHASE,
     )  # fmt: skip

@@ -1,6 +1,5 @@
 """How busy is the GPU, and with which kernels?"""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +9,10 @@ from ...capture.errors import MissingData
 from .. import trace as t
 from ..intervals import length, union
 from ..kernels import device_class, short_name
+from ..launches import clock_offset, hidden_in_graphs, launch_start, missing_work
 from ..step_time import step_time
-from ..trace import DeviceRanges, Ints, Mask, Trace
+from ..trace import DeviceRanges, Mask, Trace
 
-CLOCK_TOLERANCE_NS = 1000  # host and device clocks are aligned to about a microsecond
-END_OF_TIME = np.iinfo(np.int64).max // 2
 CATEGORY_NAMES = {t.KERNEL: "kernel", t.MEMCPY: "gpu_memcpy", t.MEMSET: "gpu_memset"}
 
 
@@ -24,17 +22,22 @@ class GpuKernels:
 
     `kernels`: one per (cat, name, device), by total: name (full); short_name; cat; device_class (compute, communication, copy);
     device; count; total_ns, mean_ns, min_ns, max_ns; total_share (of the sum of total_ns).
-    `devices`: device; busy_ns (union over its streams); window_ns; busy_share (of the window; a lower bound where
-    `lower_bound`); compute_ns (union of the work that is neither communication nor copy); span_ns (first start to last end);
-    kernel_count (also those without a time); kernel_sum_ns; copy_count; copy_sum_ns.
-    `streams`: device; stream; work_count; sum_ns; busy_ns.
+    `devices`: device; busy_ns (union over its streams); idle_ns (the rest of the window); window_ns; busy_share, idle_share (of
+    the window; NaN where they cannot be told); compute_ns (union of the work that is neither communication nor copy); span_ns
+    (first start to last end); kernel_count (also those without a time); kernel_sum_ns; copy_count; copy_sum_ns.
+    `streams`: device; stream; kernel_count; sum_ns, busy_ns (of all work).
     """
 
     kernels: pd.DataFrame
     devices: pd.DataFrame
     streams: pd.DataFrame
-    lower_bound: str | None  # why device work may be missing from the file
-    idle_withheld: str | None  # why idle time cannot be told; without `lower_bound` the busy share cannot be told either
+    busy_withheld: str | None  # why the busy share cannot be told at all
+    lower_bound: str | None  # else why device work may be missing, so that busy time is the least it can be
+
+    @property
+    def idle_withheld(self) -> str | None:
+        """Why idle time cannot be told."""
+        return self.busy_withheld or self.lower_bound
 
 
 def gpu_kernels(trace: Trace) -> GpuKernels:
@@ -42,14 +45,19 @@ def gpu_kernels(trace: Trace) -> GpuKernels:
     work = trace.device
     if not len(work):
         raise MissingData("The trace holds no GPU work; on a GPU machine capture with CUDA activity on.")
-    untold = _clock_offset(trace) or _hidden_in_graphs(trace)
-    lower_bound = None if untold else _missing_work(trace)
+    busy_withheld = clock_offset(trace) or hidden_in_graphs(trace)
+    lower_bound = None if busy_withheld else missing_work(trace)
+    devices = pd.DataFrame([_device(trace, int(d), work[work.device == d]) for d in np.unique(work.device)])
+    if busy_withheld:
+        devices["busy_share"] = float("nan")
+    if busy_withheld or lower_bound:
+        devices[["idle_ns", "idle_share"]] = float("nan")
     return GpuKernels(
         kernels=_kernels(trace, work),
-        devices=pd.DataFrame([_device(trace, int(d), work[work.device == d]) for d in np.unique(work.device)]),
+        devices=devices,
         streams=pd.DataFrame([_stream(key, part) for key, part in _streams(work)]),
+        busy_withheld=busy_withheld,
         lower_bound=lower_bound,
-        idle_withheld=untold or lower_bound,
     )
 
 
@@ -60,7 +68,7 @@ def kernel_time_per_step(trace: Trace) -> pd.DataFrame:
     """
     counted = step_time(trace).steps
     work = trace.device
-    launched = _launch_start(trace)
+    launched = launch_start(trace)
     row = np.searchsorted(counted["start_ns"].to_numpy(), launched, side="right") - 1
     inside = (row >= 0) & (launched >= 0)
     inside[inside] = launched[inside] < counted["end_ns"].to_numpy()[row[inside]]
@@ -105,8 +113,10 @@ def _device(trace: Trace, device: int, work: DeviceRanges) -> dict[str, int | fl
     return {
         "device": device,
         "busy_ns": busy,
+        "idle_ns": float(trace.window_ns - busy),
         "window_ns": trace.window_ns,
-        "busy_share": busy / trace.window_ns if trace.window_ns else 0.0,
+        "busy_share": busy / trace.window_ns,
+        "idle_share": 1 - busy / trace.window_ns,
         "compute_ns": length(*union(compute.start_ns, compute.end_ns)),
         "span_ns": int(work.end_ns.max() - work.start_ns.min()),
         "kernel_count": len(kernels) + trace.untimed_kernels[device],
@@ -118,7 +128,7 @@ def _device(trace: Trace, device: int, work: DeviceRanges) -> dict[str, int | fl
 
 def _of_class(trace: Trace, work: DeviceRanges, device_class_name: str) -> Mask:
     kinds = list(zip(work.category.tolist(), work.name.tolist(), strict=True))
-    classes = {kind: device_class(CATEGORY_NAMES[kind[0]], trace.names[kind[1]]) for kind in set(kinds)}
+    classes = {kind: device_class(CATEGORY_NAMES[kind[0]], str(trace.names[kind[1]])) for kind in set(kinds)}
     return np.array([classes[kind] == device_class_name for kind in kinds], bool)
 
 
@@ -132,89 +142,7 @@ def _stream(key: tuple[int, int], work: DeviceRanges) -> dict[str, int]:
     return {
         "device": device,
         "stream": stream,
-        "work_count": len(work),
+        "kernel_count": int((work.category == t.KERNEL).sum()),
         "sum_ns": int((work.end_ns - work.start_ns).sum()),
         "busy_ns": length(*union(work.start_ns, work.end_ns)),
     }
-
-
-def _launch_start(trace: Trace) -> Ints:
-    """For each piece of device work, the start of the runtime call with its correlation, or -1."""
-    call = _launching_call(trace)
-    return np.where(call >= 0, trace.host.start_ns[np.maximum(call, 0)], -1) if len(trace.host) else call
-
-
-def _launching_call(trace: Trace) -> Ints:
-    """For each piece of device work, the row of the runtime call with its correlation, or -1."""
-    host, work = trace.host, trace.device
-    calls = np.flatnonzero((host.category == t.RUNTIME) & (host.correlation > 0))
-    if not len(calls):
-        return np.full(len(work), -1)
-    calls = calls[np.argsort(host.correlation[calls], kind="stable")]
-    place = np.minimum(np.searchsorted(host.correlation[calls], work.correlation), len(calls) - 1)
-    return np.where(host.correlation[calls[place]] == work.correlation, calls[place], -1)
-
-
-def _missing_work(trace: Trace) -> str | None:
-    """Launch calls without a record of their work, or records without a time: the GPU did more than the file tells."""
-    untimed = sum(w.count for w in trace.warnings if w.code == "zero_timestamp_events")
-    if untimed:
-        return f"{untimed} device events carry no time"
-    recorded = _recorded(trace, _calls(trace, _is_launch))
-    if lost := int((~recorded).sum()):
-        return f"{lost} of {len(recorded)} launch calls have no record of their work"
-    return None
-
-
-def _hidden_in_graphs(trace: Trace) -> str | None:
-    """Launches of CUDA graphs without a record: one can hold any number of kernels."""
-    recorded = _recorded(trace, _calls(trace, _is_graph_launch))
-    if lost := int((~recorded).sum()):
-        return f"{lost} of {len(recorded)} graph launches have no record of the kernels inside"
-    return None
-
-
-def _calls(trace: Trace, named: Callable[[str], bool]) -> Mask:
-    """Runtime calls by name."""
-    return (trace.host.category == t.RUNTIME) & np.array([named(name) for name in trace.names], bool)[trace.host.name]
-
-
-def _recorded(trace: Trace, calls: Mask) -> Mask:
-    correlation = trace.host.correlation[calls]
-    return np.isin(correlation[correlation > 0], trace.device.correlation)
-
-
-def _is_launch(name: str) -> bool:
-    return ("Launch" in name and "LaunchHostFunc" not in name) or name.startswith("urEnqueueKernel")
-
-
-def _is_graph_launch(name: str) -> bool:
-    return "GraphLaunch" in name
-
-
-def _is_device_wait(name: str) -> bool:
-    return name.endswith(("DeviceSynchronize", "CtxSynchronize"))
-
-
-def _clock_offset(trace: Trace) -> str | None:
-    """Work before its launch, or after a wait for it: host and device do not share one clock."""
-    launched = _launch_start(trace)
-    if early := int(((launched >= 0) & (trace.device.start_ns < launched - CLOCK_TOLERANCE_NS)).sum()):
-        return f"{early} device events start before the call that launched them: the two clocks disagree"
-    if late := int((trace.device.end_ns > _waited_until(trace) + CLOCK_TOLERANCE_NS).sum()):
-        return f"{late} device events end after a wait for them returned: the two clocks disagree"
-    return None
-
-
-def _waited_until(trace: Trace) -> Ints:
-    """For each piece of device work, the first end of a wait for its whole device that began after its launch.
-
-    The end of time where there is none, and where several devices work: the file does not say which of them a call waits for.
-    """
-    never = np.full(len(trace.device), END_OF_TIME)
-    call, waits = _launching_call(trace), trace.host[_calls(trace, _is_device_wait)]
-    if not len(waits) or len(np.unique(trace.device.device)) > 1:
-        return never
-    waits = waits[np.argsort(waits.start_ns)]
-    first_end = np.append(np.minimum.accumulate(waits.end_ns[::-1])[::-1], END_OF_TIME)
-    return np.where(call >= 0, first_end[np.searchsorted(waits.start_ns, trace.host.end_ns[np.maximum(call, 0)])], never)

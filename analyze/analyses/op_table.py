@@ -1,4 +1,4 @@
-"""Which operators ran, how often and for how long: torch's key_averages(), recomputed from the trace.
+"""Which operators ran, how often and for how long? As in torch's key_averages(), recomputed from the trace.
 
 The rules are those of torch.autograd.profiler_util (torch 2.13), in integer nanoseconds. Two of its habits are left out on
 purpose: Python frames take no self time from operators (torch 2.12 and newer let them when stacks are recorded), and a runtime
@@ -53,6 +53,7 @@ class OpTable:
     has_device: bool
     has_memory: bool
     inflated_by_torch: dict[str, int]  # runtime calls to which torch gives an operator's kernels, by number alone: ns too much
+    moved_by_torch_ns: int  # and the time of that operator's own runtime calls, which torch then counts elsewhere
 
 
 def op_table(trace: Trace) -> OpTable:
@@ -79,6 +80,7 @@ def _grouped(trace: Trace, events: pd.DataFrame) -> OpTable:
     rows = groups[SUMS].sum().reset_index()
     for column in TORCH_FLOATS:  # bincount adds one by one, as torch does; pandas would compensate rounding errors
         rows[column] = np.bincount(groups.ngroup(), weights=events[column], minlength=len(rows))
+    inflated, moved_ns = _collisions(trace)
     on_device = (rows["device_type"] != "CPU") & ~rows["is_user_annotation"]
     return OpTable(
         rows=rows,
@@ -86,7 +88,8 @@ def _grouped(trace: Trace, events: pd.DataFrame) -> OpTable:
         self_device_ns=int(rows.loc[on_device, "self_device_ns"].sum()),
         has_device=bool(len(trace.device)),
         has_memory=trace.source.with_memory or bool(len(trace.allocations)),
-        inflated_by_torch=_inflated_by_torch(trace),
+        inflated_by_torch=inflated,
+        moved_by_torch_ns=moved_ns,
     )
 
 
@@ -190,15 +193,20 @@ def _kernel_ns(trace: Trace, host: t.HostRanges) -> Ints:
     return total
 
 
-def _inflated_by_torch(trace: Trace) -> dict[str, int]:
-    """Runtime calls without an op whose own number equals an op's id; torch adds that op's device time to them, once more."""
+def _collisions(trace: Trace) -> tuple[dict[str, int], int]:
+    """Runtime calls without an op whose own number equals an op's id: torch takes them for that op once more.
+
+    For each such call by name the device time it gets too much, and the time of the runtime calls that the op really made.
+    """
     host = trace.host
     calls = (host.category == t.RUNTIME) & (host.external_id <= 0)
     owner = np.where(calls, _owners(host, host.correlation), -1)
     extra_ns = np.where(owner >= 0, _kernel_ns(trace, host)[np.maximum(owner, 0)], 0)
     rows = np.flatnonzero(extra_ns)
-    extra = pd.Series(extra_ns[rows]).groupby([trace.names[n] for n in host.name[rows]]).sum()
-    return {str(name): int(ns) for name, ns in extra.items()}
+    extra = pd.Series(extra_ns[rows]).groupby([str(trace.names[n]) for n in host.name[rows]]).sum()
+    made_by_them = (host.category == t.RUNTIME) & np.isin(_owners(host, host.external_id), owner[rows])
+    moved_ns = int((host.end_ns - host.start_ns)[made_by_them].sum())
+    return {str(name): int(ns) for name, ns in extra.items()}, moved_ns
 
 
 def _up_the_tree(parent: Ints, value: Ints) -> Ints:

@@ -42,7 +42,7 @@ def optimizer_step(trace: Trace) -> OptimizerStep:
     rows = _calls(trace, counted, start, end)
     optimizer_ns, step_ns = float((end - start).sum()) / found.count, found.step_ns
     together = any(str(name).startswith(TOGETHER) for name in rows["name"])
-    parameters = 0 if together else _parameters(rows)
+    parameters = 0 if together else _parameters(rows, len(start) / found.count)
     one_by_one = parameters > 1 and not len(trace.device)
     findings = notable([_one_by_one(rows, optimizer_ns, step_ns, parameters)], step_ns) if one_by_one else ()
     return OptimizerStep(rows, optimizer_ns, step_ns, together, parameters, findings)
@@ -69,9 +69,10 @@ def _calls(trace: Trace, counted: pd.DataFrame, start: Ints, end: Ints) -> pd.Da
     return table.sort_values(["ops_ns", "name"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
-def _parameters(rows: pd.DataFrame) -> int:
-    in_place = rows[rows["name"].str.endswith("_") & (rows["calls_count"] >= 2)]
-    return round(in_place["calls_count"].min()) if len(in_place) else 0
+def _parameters(rows: pd.DataFrame, updates: float) -> int:
+    """Calls of the rarest repeated in-place operator in one update; `updates`: how many a step makes."""
+    calls = (rows["calls_count"] / updates)[rows["name"].str.endswith("_")]
+    return round(calls[calls >= 2].min()) if (calls >= 2).any() else 0
 
 
 def _one_by_one(rows: pd.DataFrame, optimizer_ns: float, step_ns: float, parameters: int) -> Finding:
@@ -103,4 +104,5 @@ def _one_by_one(rows: pd.DataFrame, optimizer_ns: float, step_ns: float, paramet
             Evidence("the optimizer's step, per step", "optimizer_ns", optimizer_ns),
         ),
         bound="host",
+        phase="optimizer",
     )  # fmt: skip

@@ -6,12 +6,14 @@ import pandas as pd
 
 from ...capture.errors import MissingData
 from ..findings import Evidence, Finding, Text, notable
-from ..step_time import OUTSIDE, StepTime, step_time
+from ..step_marks import WHOLE_TRACE
+from ..step_time import OTHER, OUTSIDE, StepTime, step_time
 from ..trace import Trace
 
 MANY_CALLS = 12  # per step and name: fewer are the lines of a program, not the turns of a loop
 SMALL_NS = 50_000  # ten times the dispatch of an operator: work on single elements, not on batches
-LAYERED = {"forward", "backward", "optimizer"}  # they repeat operators for each layer or parameter, loop or not
+LAYERED = {"forward", "backward", "optimizer"}  # they repeat operators for each layer or parameter, loop or not; so does
+# what is not marked, unless the forward pass is
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,8 @@ class RepeatedOps:
 def repeated_ops(trace: Trace) -> RepeatedOps:
     """Outermost operators that one phase calls MANY_CALLS times a step, each shorter than SMALL_NS on average."""
     found = step_time(trace)
+    if found.steps["name"].iloc[0] == WHOLE_TRACE:
+        raise MissingData("The trace marks no steps, so calls per step cannot be counted; call profiler.step() once per turn.")
     calls = found.rows[found.rows["calls"] > 0].groupby(["phase", "name"], sort=False)[["calls", "total_ns"]].sum().reset_index()
     if calls.empty:
         raise MissingData("The trace holds no operators inside its steps; capture with CPU activity on.")
@@ -51,25 +55,23 @@ def _loop(found: StepTime, rows: pd.DataFrame, part: pd.DataFrame) -> Finding | 
     the calls, and one call of each operator stays.
     """
     phase = str(part["phase"].iloc[0])
-    if phase in LAYERED:
+    if phase in LAYERED or (phase == OTHER and "forward" not in found.phases):
         return None
     calls, kinds, ops_ns = float(part["calls_count"].sum()), len(part), float(part["step_ns"].sum())
     python_ns = _outside_ns(found, phase)
     goes = 1 - kinds / calls
     calls_share = calls / float(rows.loc[rows["phase"] == phase, "calls_count"].sum())
-    step_ns, phase_ns = (
-        found.step_ns,
-        float(found.rows.loc[found.rows["phase"] == phase, "self_ns"].sum()) / found.count,
-    )
+    step_ns = found.step_ns
+    phase_ns = float(found.rows.loc[found.rows["phase"] == phase, "self_ns"].sum()) / found.count
     first = str(part["name"].iloc[0])
     return Finding(
         id=f"repeated_ops:{phase}",
         title=Text.of("Batch the {loop_count} small operator calls in {phase}", loop_count=round(calls), phase=phase),
         problem=Text.of(
-            "In {phase}, {kinds_count} operators are called {loop_count} times a step, {first} most of all, each for only "
+            "In {phase}, {kinds_count} {operators} called {loop_count} times a step, {first} most of all, each for only "
             "{call_ns}; with the Python around them they hold {loop_ns} of the {step_ns} step.",
-            phase=phase, kinds_count=kinds, loop_count=round(calls), first=first, call_ns=ops_ns / calls,
-            loop_ns=ops_ns + python_ns * calls_share, step_ns=step_ns,
+            phase=phase, kinds_count=kinds, operators="operator is" if kinds == 1 else "operators are", loop_count=round(calls),
+            first=first, call_ns=ops_ns / calls, loop_ns=ops_ns + python_ns * calls_share, step_ns=step_ns,
         ),
         advice=Text.of(
             "Work on the whole batch at once: keep the data in preallocated tensors and index them with one tensor of indices, "
@@ -85,7 +87,8 @@ def _loop(found: StepTime, rows: pd.DataFrame, part: pd.DataFrame) -> Finding | 
             Evidence("time outside operators in this phase, per step", "python_ns", python_ns),
             Evidence("the whole phase, per step", "phase_ns", phase_ns),
         ),
-        bound="host",
+        bound="input_pipeline" if phase == "data_loading" else "host",
+        phase=phase,
     )  # fmt: skip
 
 

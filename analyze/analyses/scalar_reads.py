@@ -65,4 +65,5 @@ def _finding(rows: pd.DataFrame, step_ns: float) -> Finding:
             Evidence("time of the reads, per step", "reads_ns", total_ns),
         ),
         bound="host",
+        phase=str(rows["phase"].iloc[0]),
     )  # fmt: skip

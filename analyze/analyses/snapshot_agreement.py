@@ -9,10 +9,11 @@ import pandas as pd
 from ...capture.errors import MissingData
 from ..load import load_snapshot
 from ..trace import PYTHON, Trace
-from .op_table import op_table, op_table_with_frames
+from .op_table import OpTable, op_table, op_table_with_frames
 
 COMPARED = {"count": 1, "self_cpu_time_total": 1000, "cpu_time_total": 1000, "device_time_total": 1000}  # -> our integers
 OURS = ["count", "self_cpu_ns", "cpu_ns", "device_ns"]
+COLLISION_REASON = "torch takes a runtime call whose own number equals an operator's id for that operator"
 ASYNC_REASON = "an asynchronous or unfinished range; the trace file does not mark it as torch does"
 
 
@@ -47,7 +48,7 @@ def snapshot_agreement(trace: Trace) -> SnapshotAgreement:
     return SnapshotAgreement(
         rows_count=len(snapshot["rows"]),
         torch_version=str(snapshot.get("torch", trace.manifest.versions.get("torch", "unknown"))),
-        differences=_differences(snapshot["rows"], ours, table.inflated_by_torch),
+        differences=_differences(snapshot["rows"], ours, table),
     )
 
 
@@ -55,7 +56,7 @@ def _frame_names(trace: Trace) -> set[str]:
     return {str(trace.names[i]) for i in set(trace.host.name[trace.host.category == PYTHON].tolist())}
 
 
-def _differences(theirs: list[dict[str, Any]], ours: dict[tuple[Any, ...], list[int]], inflated: dict[str, int]) -> pd.DataFrame:
+def _differences(theirs: list[dict[str, Any]], ours: dict[tuple[Any, ...], list[int]], table: OpTable) -> pd.DataFrame:
     found = []
     for row in theirs:
         key = (row["key"], row["device_type"], bool(row["is_user_annotation"]))
@@ -63,14 +64,17 @@ def _differences(theirs: list[dict[str, Any]], ours: dict[tuple[Any, ...], list[
         for column, our_value, (their_name, factor) in zip(OURS, mine, COMPARED.items(), strict=True):
             their_value = round(row[their_name] * factor)
             if their_value != our_value:
-                reason = _reason(row, inflated)
+                reason = _reason(row, column, abs(their_value - our_value), table)
                 found.append((row["key"], row["device_type"], column, their_value, our_value, reason))
     return pd.DataFrame(found, columns=["name", "device_type", "column", "torch", "ours", "reason"])
 
 
-def _reason(row: dict[str, Any], inflated: dict[str, int]) -> str:
+def _reason(row: dict[str, Any], column: str, difference: int, table: OpTable) -> str:
+    """Why torch's figure may differ; the bounds make sure that a reason does not cover more than it explains."""
     if row.get("is_async"):
         return ASYNC_REASON
-    if row["key"] in inflated:
-        return "torch adds the kernels of an operator whose id equals this call's own number"
+    if column == "device_ns" and 0 < difference <= sum(table.inflated_by_torch.values()):
+        return COLLISION_REASON
+    if column == "self_cpu_ns" and 0 < difference <= table.moved_by_torch_ns:
+        return COLLISION_REASON
     return ""

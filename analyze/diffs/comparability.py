@@ -39,8 +39,14 @@ def _row(fact: str, decisive: bool, before: Any, after: Any) -> dict[str, Any]:
         status = UNKNOWN
     else:
         status = SAME if before == after else DIFFERENT
-    shown = ["–" if value is None else str(value) for value in (before, after)]
+    shown = [_shown(value) for value in (before, after)]
     return {"fact": fact, "before": shown[0], "after": shown[1], "status": status, "decisive": decisive}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "–" if value is None else str(value)
 
 
 def _manifest(section: str, key: str) -> Callable[[Trace], Any]:
