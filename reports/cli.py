@@ -3,13 +3,14 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..capture.bundle import is_bundle, write_atomically
-from ..capture.errors import LongpoleError, RenderError
+from ..capture.errors import CaptureError, LongpoleError, RenderError
 
 if TYPE_CHECKING:
     from ..analyze.trace import Trace
@@ -35,9 +36,11 @@ class Example(click.Command):
 
 
 @click.group(
-    context_settings={"help_option_names": ["-h", "--help"]}, epilog="Example: longpole report trace.json.gz -o report.pdf"
+    name="longpole",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: longpole report trace.json.gz -o report.pdf",
 )
-@click.version_option(package_name="longpole")
+@click.version_option(package_name="longpole", prog_name="longpole")
 def cli() -> None:
     """Finds what limits a PyTorch step, says what to change and what that would save, and checks whether it did.
 
@@ -72,11 +75,13 @@ def demo(folder: Path, force: bool) -> None:
     """Capture a DQN before and after its bottlenecks are removed; report on it and compare."""
     from ..capture.workloads import WORKLOADS
 
+    _refuse_without("torch", "gymnasium")
     runs = [folder / "before", folder / "after"]
     for run in runs:
         with _progress() as show:
             show(f"Capturing DQN training, {run.name}")
             WORKLOADS["dqn"].capture(run, variant=run.name, mode="train", force=force, progress=show.steps)
+        click.echo(f"Captured {run}")
     before = _run_report(_load(runs[0]))
     _write(before, _named(folder / "report", both=True))
     _print_verdict(before)
@@ -102,6 +107,7 @@ def capture(workload: str, folder: Path, **options: Any) -> None:
     """Profile a bundled workload into a bundle; your own loop does so with longpole.capture.record()."""
     from ..capture.workloads import WORKLOADS
 
+    _refuse_without("torch", "gymnasium")
     with _progress() as show:
         show(f"Capturing {workload}")
         WORKLOADS[workload].capture(folder, progress=show.steps, **options)
@@ -170,6 +176,13 @@ def doctor() -> None:
         click.echo(f"{'ok     ' if check.works else 'missing'} {check.name:<10} {check.detail}")
 
 
+def _refuse_without(*packages: str) -> None:
+    """CaptureError where a package is not installed that capturing a workload needs."""
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        raise CaptureError(f'Capturing needs {" and ".join(missing)}, not installed here: pip install "longpole[demo]".')
+
+
 def _load(run: Path) -> "Trace":
     with _progress() as show:
         show(f"Reading {run.name}")
@@ -232,13 +245,21 @@ def _write(made: "Report", outputs: list[tuple[Path, bool]]) -> None:
                 if required:
                     raise
                 click.echo(f"longpole: no PDF written. {problem}", err=True)
-    for path, content in ready:
-        try:
+    for path, _ in ready:
+        with _writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
+    for path, content in ready:
+        with _writing(path):
             write_atomically(path, content)
-        except OSError as problem:
-            raise RenderError(f"{path} cannot be written ({problem.strerror}); name another place with -o.") from problem
         click.echo(f"Wrote {path}")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise RenderError(f"{path} cannot be written ({problem.strerror}); name another place with -o.") from problem
 
 
 def _renderer(suffix: str) -> Callable[["Report"], bytes]:
@@ -302,9 +323,9 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     try:
-        cli(standalone_mode=True)
+        cli(prog_name="longpole")
     except LongpoleError as problem:
-        click.echo(f"longpole: {problem}", err=True)
+        click.echo(f"longpole: {' '.join(str(problem).split())}", err=True)
         sys.exit(1)
 
 

@@ -51,7 +51,10 @@ def _cuda() -> Check:
         return Check("cuda", False, "no torch, so no GPU can be profiled here; traces of GPU machines can be analyzed")
     from ..capture.machine import gpu_facts
 
-    facts = gpu_facts()
+    try:
+        facts = gpu_facts()
+    except (ImportError, OSError) as problem:  # torch is there, but a library that it loads is not
+        return Check("cuda", False, f"torch cannot be imported ({problem}); reinstall it")
     if not facts["gpu_count"]:
         return Check("cuda", False, "torch sees no GPU: captures here are CPU-only; traces of GPU machines can be analyzed")
     return Check("cuda", True, f"{facts['gpu_count']} GPU, driver {facts['gpu_driver'] or 'unknown'}, {facts['gpu_0_name']}")

@@ -75,15 +75,10 @@ def _gpu_numbers(gpu: GpuKernels) -> list[Headline]:
     at_least = "at least, " if gpu.lower_bound else ""
     note = at_least + ("of the recording" if len(devices) == 1 else f"of the recording, busiest of {len(devices)} GPUs")
     return [
-        *([_split("GPU busy", f.share(float(devices["busy_share"].max())), note)] if busy_share_known(gpu) else []),
+        *([_split("GPU busy", f.share(float(devices["busy_share"].max())), note)] if not gpu.busy_withheld else []),
         _split("GPU work", f.time(float(devices["busy_ns"].sum())), "kernels and copies, overlap once"),
         Headline("Kernels", f.count(int(devices["kernel_count"].sum())), "", f"of {gpu.kernels['name'].nunique()} names"),
     ]
-
-
-def busy_share_known(gpu: GpuKernels) -> bool:
-    """Whether the busy share can be told, if only as a lower bound."""
-    return not gpu.idle_withheld or gpu.lower_bound is not None
 
 
 def _host_numbers(rows: Bottlenecks | None, steps: Steps) -> list[Headline]:

@@ -88,7 +88,6 @@ def _environment(pdf: bool) -> jinja2.Environment:
     }
     environment.globals |= {
         "pdf": pdf, "narrow": formats.NARROW, "table": tables.table, "colour": VERDICT_COLOURS, "limits": _limits(),
-        "busy_share_known": headline.busy_share_known,
     }  # fmt: skip
     return environment
 
@@ -132,9 +131,10 @@ def _context(report: Report, medium: Medium) -> dict[str, object]:
 
 
 def _run_context(report: Report) -> dict[str, object]:
-    gpu = report.result("gpu_kernels") is not None
+    gpu, marked = report.result("gpu_kernels") is not None, report.result("steps").window == "steps"
     none = "None of the checks found a change that would save a notable part of the step."
     return {
+        "step_bar_note": f"{'Mean step' if marked else 'The whole recording'}; the parts add up to it.",
         "headlines": headline.headlines(report),
         "unprofiled": headline.unprofiled_savings(report),
         "nothing_to_change": headline.GPU_SAVINGS_WITHHELD if gpu else none,

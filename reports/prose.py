@@ -1,5 +1,7 @@
 """Text of a finding or verdict -> the sentence a reader sees, its numbers printed as their units say."""
 
+import math
+
 from ..analyze.findings import Text
 from .formats import by_suffix, share, size, time
 from .tables import clipped
@@ -13,7 +15,7 @@ def sentence(text: Text) -> str:
 
 
 def _printed(slot: str, value: object) -> str:
-    if "change" in slot and isinstance(value, int | float):
+    if "change" in slot and isinstance(value, int | float) and math.isfinite(value):
         for suffix, print_value in SIGNED.items():
             if slot.endswith(suffix):
                 return print_value(value, sign=True)

@@ -9,7 +9,7 @@ import pandas as pd
 from ..analyze.analyses.steps import Steps
 from ..analyze.diffs.step_change import StepChange
 from ..analyze.findings import Evidence, Finding
-from .headline import GPU_SAVINGS_WITHHELD, busy_share_known, unprofiled_savings
+from .headline import GPU_SAVINGS_WITHHELD, unprofiled_savings
 from .model import Recording, Report
 from .prose import sentence
 
@@ -147,26 +147,21 @@ def _gpu_measures(devices: pd.DataFrame) -> Json:
         "kernel_sum_us": ("kernel_sum_ns", us), "memcpy_count": ("copy_count", int), "memcpy_sum_us": ("copy_sum_ns", us),
         "gpu_busy_pct": ("busy_share", pct), "gpu_idle_us": ("idle_ns", us), "gpu_idle_pct": ("idle_share", pct),
     }  # fmt: skip
-    devices = _with_idle(devices)
     if len(devices) == 1:
         return {name: of(devices[column].iloc[0]) for name, (column, of) in columns.items()}
     ids = [str(device) for device in devices["device"]]
     return {name: dict(zip(ids, map(of, devices[column]), strict=True)) for name, (column, of) in columns.items()}
 
 
-def _with_idle(devices: pd.DataFrame) -> pd.DataFrame:
-    return devices.assign(idle_ns=devices["window_ns"] - devices["busy_ns"], idle_share=1 - devices["busy_share"])
-
-
 def _withheld(report: Report) -> dict[str, str]:
     gpu = report.result("gpu_kernels")
     if gpu is None:
         return {}
-    reasons = {"savings": GPU_SAVINGS_WITHHELD}
+    reasons = {"saving_upper_bound_us": GPU_SAVINGS_WITHHELD}
     if gpu.idle_withheld:
         reasons["gpu_idle_us"] = reasons["gpu_idle_pct"] = gpu.idle_withheld
-        if not busy_share_known(gpu):
-            reasons["gpu_busy_pct"] = gpu.idle_withheld
+    if gpu.busy_withheld:
+        reasons["gpu_busy_pct"] = gpu.busy_withheld
     return reasons
 
 
@@ -237,16 +232,15 @@ def _devices(report: Report) -> list[Json]:
     gpu = report.result("gpu_kernels")
     if gpu is None:
         return []
-    rank, withheld = report.recordings[0].source.rank or 0, _withheld(report)
-    rows = [
+    rank = report.recordings[0].source.rank or 0
+    return [
         {
             "device": int(r["device"]), "rank": rank, "gpu_busy_us": us(r["busy_ns"]), "gpu_idle_us": us(r["idle_ns"]),
             "gpu_busy_pct": pct(r["busy_share"]), "gpu_span_us": us(r["span_ns"]), "kernel_count": int(r["kernel_count"]),
             "kernel_sum_us": us(r["kernel_sum_ns"]),
         }
-        for r in _with_idle(gpu.devices).to_dict("records")
+        for r in gpu.devices.to_dict("records")
     ]  # fmt: skip
-    return [row | {key: None for key in row if key in withheld} for row in rows]
 
 
 def _streams(report: Report) -> list[Json]:
@@ -256,7 +250,7 @@ def _streams(report: Report) -> list[Json]:
         {
             "device": r["device"],
             "stream": r["stream"],
-            "work_count": r["work_count"],
+            "kernel_count": r["kernel_count"],
             "sum_us": us(r["sum_ns"]),
             "busy_us": us(r["busy_ns"]),
         }

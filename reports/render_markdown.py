@@ -11,9 +11,7 @@ from .svg import clean
 from .tables import TableView, table
 
 MOST_ROWS = 15
-MARKUP = str.maketrans(
-    {mark: f"\\{mark}" for mark in "\\`*_{}[]|#~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
-)
+MARKUP = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]|#~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 
 
 def render_markdown(report: Report) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 from ..capture.errors import RenderError
 from .charts import Chart
 from .model import Report
-from .page import created, file_of, page, pdf_style
+from .page import FONTS, created, file_of, page, pdf_style
 from .render_json import render_json
 from .svg import PDF
 
@@ -63,7 +63,7 @@ def _fetcher(charts: dict[str, Chart]) -> Any:
             scheme, _, name = url.partition(":")
             if scheme == "chart" and name in charts:
                 return URLFetcherResponse(url, charts[name].svg.encode("utf-8"), {"Content-Type": "image/svg+xml"})
-            if scheme == "font":
+            if scheme == "font" and name in {file for _, _, file in FONTS}:
                 return URLFetcherResponse(url, file_of(f"fonts/{name}.subset.woff2"), {"Content-Type": "font/woff2"})
             raise ValueError(f"refused: {url}")
 

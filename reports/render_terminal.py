@@ -106,18 +106,22 @@ def _grid(view: TableView, width: int) -> Table:
 
 
 def _widths(view: TableView, width: int, gap: int) -> list[int]:
-    """Numbers take what they need; the columns of names share the rest, the short ones first. Heads wrap where names would suffer."""
+    """Numbers take what they need; names share the rest, the short ones first. Heads wrap where names would suffer."""
     columns = [[head.text, *(row[i] for row in view.rows)] for i, head in enumerate(view.heads)]
     whole = [max(map(cell_len, column)) for column in columns]
     wrapped = [max(map(cell_len, [*column[0].split(), *column[1:]])) for column in columns]
     names = sorted((i for i, head in enumerate(view.heads) if not head.numeric), key=lambda i: whole[i])
-    spare = width - gap * len(columns) - sum(w for w, head in zip(whole, view.heads, strict=True) if head.numeric)
-    widths = whole if spare >= EASY_NAME * len(names) else wrapped
-    room = width - gap * len(columns) - sum(w for w, head in zip(widths, view.heads, strict=True) if head.numeric)
-    shares: dict[int, int] = {}
-    for left, i in zip(range(len(names), 0, -1), names, strict=True):
-        shares[i] = max(LEAST_NAME, min(whole[i], (room - sum(shares.values())) // left))
-    return [shares.get(i, widths[i]) for i in range(len(columns))]
+
+    def room(widths: list[int]) -> int:
+        """What is left for names."""
+        return width - gap * len(widths) - sum(w for w, head in zip(widths, view.heads, strict=True) if head.numeric)
+
+    widths = whole if room(whole) >= EASY_NAME * len(names) else wrapped
+    left, shared = room(widths), list(widths)
+    for names_left, i in zip(range(len(names), 0, -1), names, strict=True):
+        shared[i] = max(LEAST_NAME, min(whole[i], left // names_left))
+        left -= shared[i]
+    return shared
 
 
 def verdict_line(report: Report) -> Group:

@@ -117,12 +117,12 @@ def _plot(medium: Medium, columns: Sequence[_Column], phases: Sequence[Part], me
     if highest_ns > CUT * median_ns > 0:
         # One step that compiled or stalled would flatten all others.
         highest_ns = max([median_ns * 1.5, *(c.total_ns for c in columns if c.total_ns <= CUT * median_ns)])
-    top_ns = max(highest_ns, median_ns, 1) * 1.04
+    highest_ns = max(highest_ns, median_ns, 1)
     left, room = 36 * medium.scale, medium.width - (36 + 132) * medium.scale
     column_width = min(room / max(len(columns), 1), 44 * medium.scale)
     height = max(118 * medium.scale, len(phases) * medium.small_size * 1.3)
     right = left + column_width * max(len(columns), 1)
-    return _Plot(left, right, 0, height, column_width, top_ns, choose_unit(top_ns))
+    return _Plot(left, right, 0, height, column_width, highest_ns * 1.04, choose_unit(highest_ns))
 
 
 def _draw_value_axis(svg: Svg, plot: _Plot) -> None:
