@@ -3,13 +3,16 @@
 trace = make_trace([step(1, 0, 100), op("aten::mm", 10, 40)], [kernel("gemm", 20, 60)])
 """
 
+import gzip
 import json
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from longpole.analyze.load import load
 from longpole.analyze.trace import Trace
+from longpole.capture.bundle import Manifest, RankFiles, described, write_manifest
 
 Event = dict[str, Any]
 ORIGIN_US = 5_000_000  # Kineto's times are relative to a base of its own, never small
@@ -53,6 +56,23 @@ def launch(correlation: int, start: float, end: float, tid: int = 1, name: str =
     return host("cuda_runtime", name, start, end, tid, correlation=correlation, **args)
 
 
+def frame(name: str, start: float, end: float, tid: int = 1) -> Event:
+    return host("python_function", name, start, end, tid)
+
+
+def loop(durations: Iterable[float], *parts: Callable[[float, float], list[Event]]) -> list[Event]:
+    """Steps one after the other, each with what the parts make of its start and end.
+
+    loop([100, 100], lambda start, end: [op("aten::mm", start, start + 40)])
+    """
+    events, start = [], 0.0
+    for number, duration in enumerate(durations):
+        end = start + duration
+        events += [step(number, start, end), *(event for part in parts for event in part(start, end))]
+        start = end
+    return events
+
+
 def kernel(name: str, start: float, end: float, stream: int = 7, device: int = 0, category: str = "kernel", **args: Any) -> Event:
     return {
         "ph": "X", "cat": category, "name": name, "pid": device, "tid": stream, "ts": start, "dur": end - start,
@@ -87,3 +107,23 @@ def make_trace(*events: list[Event], **top_level: Any) -> Trace:
     """What `load` makes of the events; its times start at 0 with the first event."""
     with tempfile.TemporaryDirectory() as folder:
         return load(write_trace(Path(folder) / "made.json", *events, **top_level))
+
+
+def write_bundle(folder: Path, *events: list[Event], snapshot: list[dict[str, Any]] | None = None, **manifest: Any) -> Path:
+    """A bundle of one rank; `snapshot`: the rows of its key_averages; the rest are fields of the manifest."""
+    folder.mkdir()
+    trace = folder / "rank0.trace.json.gz"
+    trace.write_bytes(gzip.compress(trace_text(*events).encode(), mtime=0))
+    averages = folder / "rank0.key_averages.json"
+    if snapshot is not None:
+        averages.write_text(json.dumps({"torch": "2.13.0", "rows": snapshot}), encoding="utf-8")
+    files = RankFiles(0, described(trace), None if snapshot is None else described(averages))
+    empty: dict[str, Any] = {"mode": None, "machine": {}, "versions": {}, "options": {}, "program": {}}
+    write_manifest(folder, Manifest(title="made", captured_at="2026-11-30T18:56:00Z", **{**empty, "ranks": (files,), **manifest}))
+    return folder
+
+
+def make_bundle(*events: list[Event], **fields: Any) -> Trace:
+    """What `load` makes of a bundle of these events; fields as in write_bundle. Its folder is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load(write_bundle(Path(folder) / "bundle", *events, **fields))

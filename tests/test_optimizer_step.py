@@ -1,0 +1,57 @@
+import pytest
+from make_trace import Event, annotation, kernel, make_trace, op, step
+
+from longpole.analyze.analyses.optimizer_step import optimizer_step
+from longpole.capture.errors import MissingData
+
+
+def one_by_one(parameters: int) -> list[Event]:
+    """A step of 100; for each parameter addcmul_ and addcdiv_, 5 each, in an optimizer of 10 a parameter."""
+    calls = [
+        op(name, 10 * i + at, 10 * i + at + 5) for i in range(parameters) for name, at in (("aten::mul_", 0), ("aten::add_", 5))
+    ]
+    return [step(1, 0, 100), annotation("Optimizer.step#SGD.step", 0, 10 * parameters), *calls]
+
+
+def test_an_optimizer_that_takes_one_parameter_at_a_time_is_found():
+    found = optimizer_step(make_trace(one_by_one(4)))
+    assert (found.parameters, found.together, found.optimizer_ns, found.step_ns) == (4, False, 40_000, 100_000)
+    assert found.rows["calls_count"].tolist() == [4, 4]
+    assert found.rows["ops_ns"].tolist() == [20_000, 20_000]
+    (finding,) = found.findings
+    # three of the four updates vanish, half of them at least
+    assert (finding.low_ns, finding.saving_ns, finding.high_ns) == (15_000, 30_000, 40_000)
+    assert (finding.id, finding.bound, finding.phase) == ("optimizer_step", "host", "optimizer")
+
+
+def test_foreach_or_fused_operators_need_no_change():
+    found = optimizer_step(
+        make_trace([step(1, 0, 100), annotation("Optimizer.step#Adam.step", 0, 40), op("aten::_fused_adam_", 0, 30)])
+    )
+    assert (found.together, found.parameters, found.findings) == (True, 0, ())
+
+
+def test_a_single_parameter_needs_no_change():
+    found = optimizer_step(make_trace(one_by_one(1)))
+    assert (found.parameters, found.findings) == (0, ())
+
+
+def test_operators_outside_the_optimizer_and_inside_others_are_not_its_calls():
+    found = optimizer_step(make_trace(one_by_one(2), [op("aten::mul_", 50, 60), op("aten::empty", 1, 2)]))
+    assert found.rows.set_index("name")["calls_count"].to_dict() == {"aten::mul_": 2, "aten::add_": 2}
+
+
+def test_a_gpu_run_gets_no_finding():
+    assert optimizer_step(make_trace(one_by_one(4), [kernel("k", 0, 5)])).findings == ()
+
+
+def test_inference_has_no_optimizer():
+    with pytest.raises(MissingData, match="inference"):
+        optimizer_step(make_trace([step(1, 0, 100), op("aten::mm", 0, 40)]))
+
+
+def test_parameters_are_counted_by_update_where_a_step_makes_several():
+    second = [{**event, "ts": event["ts"] + 50} for event in one_by_one(2)[1:]]
+    found = optimizer_step(make_trace(one_by_one(2), second))
+    assert found.rows["calls_count"].tolist() == [4, 4]
+    assert found.parameters == 2

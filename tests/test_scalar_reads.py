@@ -1,0 +1,42 @@
+import pytest
+from make_trace import annotation, kernel, make_trace, op, phase, step
+
+from longpole.analyze.analyses.scalar_reads import scalar_reads
+from longpole.capture.errors import MissingData
+
+READS = [op("aten::item", 10 * i, 10 * i + 4) for i in range(4)]
+STEP = [step(1, 0, 100), phase("loss", 0, 40)]
+
+
+def test_reads_are_counted_by_phase_with_their_whole_calls():
+    found = scalar_reads(make_trace(STEP, READS, [op("aten::_local_scalar_dense", 1, 2), op("aten::item", 50, 60)]))
+    assert found.rows["phase"].tolist() == ["loss", "other"]
+    assert found.rows["calls_count"].tolist() == [4, 1]
+    assert found.rows["step_ns"].tolist() == [16_000, 10_000]
+
+
+def test_all_reads_but_one_could_go():
+    (finding,) = scalar_reads(make_trace(STEP, READS)).findings
+    assert (finding.low_ns, finding.saving_ns, finding.high_ns) == (0, 12_000, 16_000)
+    assert (finding.id, finding.bound, finding.phase) == ("scalar_reads", "host", "loss")
+
+
+def test_the_optimizers_own_reads_are_left_out():
+    found = scalar_reads(make_trace([step(1, 0, 100), annotation("Optimizer.step#Adam.step", 0, 40)], READS))
+    assert found.rows.empty
+    assert found.findings == ()
+
+
+def test_a_read_inside_another_operator_is_not_the_programs():
+    assert scalar_reads(make_trace(STEP, [op("aten::equal", 0, 40)], READS)).rows.empty
+
+
+def test_on_a_gpu_the_time_of_a_read_is_a_wait():
+    found = scalar_reads(make_trace(STEP, READS, [kernel("k", 0, 5)]))
+    assert found.waits
+    assert found.findings == ()
+
+
+def test_a_trace_without_operators_has_nothing_to_look_at():
+    with pytest.raises(MissingData, match="CPU activity"):
+        scalar_reads(make_trace([step(1, 0, 100)]))

@@ -1,0 +1,205 @@
+"""Real traces against figures that were computed exactly from their JSON."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from shared_data import SHARED, TRACES, names, shared_trace
+
+from longpole.analyze.analyses import ANALYSES
+from longpole.analyze.analyses.gpu_kernels import gpu_kernels
+from longpole.analyze.diffs import DIFFS
+from longpole.analyze.load import load
+from longpole.analyze.run import run
+from longpole.analyze.step_time import step_time
+from longpole.capture.errors import BundleError, MissingData
+from longpole.reports.model import diff_report, run_report
+from longpole.reports.render_json import difference, summary
+
+WITHOUT_GPU = ("hta_nongpu",)
+
+
+@pytest.mark.parametrize("name", [name for name in TRACES if name not in WITHOUT_GPU])
+def test_kernels_by_name_are_exact(shared: Path, name: str):
+    found = gpu_kernels(shared_trace(f"traces/{name}.json.gz")).kernels.groupby(["cat", "name"], sort=False)
+    ours = found.agg(count=("count", "sum"), total=("total_ns", "sum"), min=("min_ns", "min"), max=("max_ns", "max"))
+    want = pd.read_csv(shared / f"traces/kernels/{name}.csv").set_index(["cat", "name"])
+    assert set(ours.index) == set(want.index)
+    want = want.loc[ours.index]
+    assert ours["count"].tolist() == want["count"].tolist()
+    for column in ("total", "min", "max"):
+        assert ours[column].tolist() == (want[f"{column}_us"] * 1000).round().astype(np.int64).tolist()
+    mean_us = ours["total"] / ours["count"] / 1000
+    assert mean_us.tolist() == pytest.approx(want["mean_us"].tolist(), abs=0.00051)  # the file has 3 decimals
+
+
+@pytest.mark.parametrize("name", [name for name in TRACES if name not in WITHOUT_GPU])
+def test_busy_time_and_span_are_exact(shared: Path, name: str):
+    want = pd.read_csv(shared / "traces/reference.csv").set_index("trace").loc[name]
+    devices = gpu_kernels(shared_trace(f"traces/{name}.json.gz")).devices
+    assert len(devices) == 1
+    assert devices["busy_ns"].iloc[0] == round(want["busy_us"] * 1000)
+    assert devices["span_ns"].iloc[0] == round(want["gpu_span_us"] * 1000)
+    assert devices[["kernel_count", "copy_count"]].iloc[0].tolist() == [want["n_kernel"], want["n_memcpy"]]
+
+
+@pytest.mark.parametrize("name", WITHOUT_GPU)
+def test_a_trace_without_gpu_work_says_so(shared: Path, name: str):
+    with pytest.raises(MissingData):
+        gpu_kernels(shared_trace(f"traces/{name}.json.gz"))
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_events_are_all_accounted_for(shared: Path, name: str):
+    want = pd.read_csv(shared / "traces/reference.csv").set_index("trace").loc[name]
+    coverage = shared_trace(f"traces/{name}.json.gz").coverage
+    assert coverage.used + coverage.ignored + coverage.dropped == coverage.total == sum(coverage.by_category.values())
+    assert coverage.total == want["n_events"]
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_phases_and_operators_add_up_to_each_step(shared: Path, name: str):
+    found = step_time(shared_trace(f"traces/{name}.json.gz"))
+    for by in ("phase", "name"):
+        assert found.per_step([by]).sum(axis=1).tolist() == found.steps["step_ns"].tolist()
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_every_analysis_answers_or_says_what_is_missing(shared: Path, name: str):
+    trace = shared_trace(f"traces/{name}.json.gz")
+    sections = run(ANALYSES, trace)
+    assert [(section.result is None) != (section.missing is None) for section in sections] == [True] * len(ANALYSES)
+    assert all(0 <= f.low_ns <= f.saving_ns <= f.high_ns for section in sections for f in section.findings)
+    assert json.dumps(summary(run_report(sections, trace)), allow_nan=False)
+
+
+BROKEN = names("broken_json/*/*.json")
+CASE_FILES = [name for name in names("field_cases/*") if not name.endswith((".expected.json", ".md"))]
+
+
+@pytest.mark.parametrize("name", [*BROKEN, *CASE_FILES])
+def test_a_file_is_a_trace_or_one_line_that_names_it(shared: Path, name: str):
+    try:
+        trace = load(shared / name)
+    except BundleError as refusal:
+        assert Path(name).name in str(refusal)
+        assert "\n" not in str(refusal)
+    else:
+        coverage = trace.coverage
+        assert coverage.used + coverage.ignored + coverage.dropped == coverage.total
+        run(ANALYSES, trace)
+
+
+EXPECTED = [
+    path for path in names("field_cases/*.expected.json")
+    if Path(path).name[:2] not in ("27", "44")  # two ranks are not read together yet; the diff has a test of its own
+]  # fmt: skip
+# Refused as a whole for now, although their numbers could be given; each is a kind of file that `load` does not read yet.
+NOT_READ_YET = {
+    "04": "bare inf and nan",
+    "10": "zip",
+    "14": "events without a category",
+    "53": "begin and end events",
+}
+# What limits a GPU run, and what a fix would save, is not told yet: null stands for it.
+NOT_TOLD_YET = {("37", "top_bottleneck"), ("41", "top_bottleneck"), ("42", "top_bottleneck"), ("42", "saving_upper_bound_us")}
+# Crossing ranges, a first collective that waits for a profiler, overhead of the profiler: no warning yet.
+SILENT_YET = ["23", "29", "51"]
+
+
+def case_of(path: str) -> str:
+    return Path(path).name[:2]
+
+
+def case(path: str) -> dict[str, Any]:
+    return json.loads((SHARED / path).read_text())
+
+
+@pytest.mark.parametrize("path", EXPECTED, ids=lambda path: Path(path).name.removesuffix(".expected.json"))
+def test_what_is_said_of_a_field_case_is_right(shared: Path, path: str):
+    expected = case(path)
+    try:
+        trace = load(shared / "field_cases" / expected["files"][0])
+    except BundleError as refusal:
+        assert "refuse" in expected["outcome"] or case_of(path) in NOT_READ_YET, refusal
+        return
+    assert expected["outcome"] != "refuse"
+    assert case_of(path) not in NOT_READ_YET
+    found = summary(run_report(run(ANALYSES, trace), trace))
+    said = {**found["coverage"], **found["measures"], "producer": found["source"]["producer"]}
+    want = {**expected["report"], **expected.get("recover", {})}
+    for name in want.keys() & said.keys():
+        if (case_of(path), name) in NOT_TOLD_YET:
+            assert said[name] is None
+        else:
+            assert said[name] == close(want[name]), name
+    for name in want.keys() & found["withheld"].keys():
+        assert want[name] is None or (case_of(path), name) in NOT_TOLD_YET, f"{name} is withheld: {found['withheld'][name]}"
+
+
+def close(value: Any) -> Any:
+    """Within 0.001 µs or points, also inside an object."""
+    numbers = isinstance(value, float | int) or (
+        isinstance(value, dict) and all(isinstance(v, float | int) for v in value.values())
+    )
+    return pytest.approx(value, abs=0.001) if numbers and not isinstance(value, bool) else value
+
+
+def test_field_cases_are_compared_in_more_than_a_few_figures(shared: Path):
+    compared = 0
+    for path in EXPECTED:
+        expected = case(path)
+        if expected["outcome"].startswith("ok") and case_of(path) not in NOT_READ_YET:
+            try:
+                trace = load(shared / "field_cases" / expected["files"][0])
+            except BundleError:
+                continue
+            compared += len(expected["report"].keys() & summary(run_report(run(ANALYSES, trace), trace))["measures"].keys())
+    assert compared >= 70
+
+
+@pytest.mark.parametrize("letter", "abc")
+def test_a_file_of_metadata_is_refused_for_that(shared: Path, letter: str):
+    with pytest.raises(BundleError, match="no timed events"):
+        load(shared / f"field_cases/11_metadata_only_{letter}.json")
+
+
+def test_each_field_case_that_warns_has_a_warning_or_something_withheld(shared: Path):
+    silent = []
+    for path in EXPECTED:
+        expected = case(path)
+        if expected["outcome"] != "ok_with_warnings" or case_of(path) in NOT_READ_YET:
+            continue
+        trace = load(shared / "field_cases" / expected["files"][0])
+        found = summary(run_report(run(ANALYSES, trace), trace))
+        if not found["warnings"] and not found["withheld"].keys() - {"saving_upper_bound_us"}:
+            silent.append(case_of(path))
+    assert silent == SILENT_YET
+
+
+def test_a_diff_of_unequal_runs_is_per_step(shared: Path):
+    want = case("field_cases/44_diff_base_new.expected.json")["report"]
+    before, after = (load(shared / f"field_cases/44_diff_base_new_{side}.json") for side in ("base", "new"))
+    found = difference(diff_report(run(DIFFS, before, after), before, after))
+    assert found["steps"] == want["steps"]
+    step = found["step"]
+    assert [step["before_us"], step["after_us"]] == [want["step_mean_us"]["base"], want["step_mean_us"]["new"]]
+    assert [step["change_us"], step["change_pct"]] == [want["step_change_us"], want["step_change_pct"]]
+    kernels = {row["name"]: row for row in found["rows"] if row["kind"] == "kernel"}
+    assert {name: [row["before_us"], row["after_us"]] for name, row in kernels.items()} == want["per_step_us"]
+    assert {name for name, row in kernels.items() if row["status"] != "within_noise"} == set(want["significant"])
+    assert {name for name, row in kernels.items() if row["status"] == "within_noise"} == set(want["not_significant"])
+    assert [row["name"] for row in found["rows"] if row["kind"] == "kernel"][:3] == ["demo_gemm", "demo_unfused", "demo_fused"]
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_a_trace_against_itself_has_no_changed_row(shared: Path, name: str):
+    trace = shared_trace(f"traces/{name}.json.gz")
+    found = difference(diff_report(run(DIFFS, trace, trace), trace, trace))
+    assert {row["status"] for row in found["rows"]} <= {"within_noise", "too_few_steps"}
+    assert found["step"]["verdict"] in ("within_noise", "too_few_steps")
+    assert re.fullmatch(r"1(\.0)?", str(found["step"]["speedup"]))

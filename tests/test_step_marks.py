@@ -1,0 +1,86 @@
+from make_trace import annotation, kernel, loop, make_trace, op, step
+
+from longpole.analyze.step_marks import marked_steps
+
+
+def busy(start: float, end: float) -> list[dict[str, object]]:
+    """Ten operators, so that a lost one is a tenth."""
+    width = (end - start) / 10
+    return [op("aten::mm", start + i * width, start + (i + 1) * width) for i in range(10)]
+
+
+def test_steps_are_the_profilers_ranges_by_start():
+    rows = marked_steps(make_trace([step(8, 100, 250), step(7, 0, 100), op("a", 0, 50), op("a", 100, 150)]))
+    assert rows["name"].tolist() == ["ProfilerStep#7", "ProfilerStep#8"]
+    assert rows["step_ns"].tolist() == [100_000, 150_000]
+    assert rows["counted"].all()
+    assert not rows["outlier"].any()
+
+
+def test_device_copies_of_the_ranges_are_no_steps():
+    marks = [kernel("ProfilerStep#1", 0, 90, category="gpu_user_annotation")]
+    assert len(marked_steps(make_trace([step(1, 0, 100), op("a", 0, 50)], marks))) == 1
+
+
+def test_a_last_step_with_an_open_range_is_partial():
+    rows = marked_steps(make_trace(loop([100, 100], busy), [annotation("open", 150, 200, finished=False)]))
+    assert rows["partial"].tolist() == [False, True]
+    assert rows["counted"].tolist() == [True, False]
+
+
+def test_an_open_range_around_all_steps_makes_none_of_them_partial():
+    rows = marked_steps(make_trace([annotation("train", 0, 250, finished=False)], [step(1, 10, 100), step(2, 100, 200)]))
+    assert not rows["partial"].any()
+
+
+def test_a_last_step_with_fewer_than_four_fifths_of_the_operators_is_partial():
+    whole = loop([100, 100], busy)
+    operators = [row for row, event in enumerate(whole) if event["cat"] == "cpu_op"]
+    eight, seven = ([e for row, e in enumerate(whole) if row not in operators[-lost:]] for lost in (2, 3))
+    assert marked_steps(make_trace(eight))["partial"].tolist() == [False, False]
+    assert marked_steps(make_trace(seven))["partial"].tolist() == [False, True]
+
+
+def test_an_operator_that_crosses_into_the_last_step_is_work_of_both():
+    rows = marked_steps(make_trace([step(1, 0, 100), step(2, 100, 200), op("aten::add_", 96, 104)]))
+    assert rows["partial"].tolist() == [False, False]
+
+
+def test_kernels_are_counted_where_there_are_no_operators():
+    kernels = [kernel("k", 10, 20), kernel("k", 30, 40), kernel("k", 110, 120)]
+    assert marked_steps(make_trace([step(1, 0, 100), step(2, 100, 200)], kernels))["partial"].tolist() == [False, True]
+
+
+def test_a_last_step_shorter_than_half_the_median_is_partial():
+    assert marked_steps(make_trace(loop([100, 100, 100, 49], busy)))["partial"].tolist() == [False, False, False, True]
+    assert not marked_steps(make_trace(loop([100, 100, 100, 50], busy)))["partial"].any()
+
+
+def test_a_step_of_more_than_one_and_a_half_medians_is_an_outlier_and_still_counts():
+    rows = marked_steps(make_trace(loop([151, 100, 100, 150, 100], busy)))
+    assert rows["outlier"].tolist() == [True, False, False, False, False]
+    assert rows["counted"].all()
+
+
+def test_serving_steps_of_one_kind_are_counted_and_none_is_partial():
+    marks = [annotation("step[EXTEND bs=1]", 0, 100), annotation("step[DECODE bs=8]", 100, 180)]
+    rows = marked_steps(make_trace([*marks, annotation("step[DECODE bs=8]", 180, 210)]))
+    assert rows["kind"].tolist() == ["extend", "decode", "decode"]
+    assert rows["counted"].tolist() == [False, True, True]
+    assert not rows["partial"].any()
+
+
+def test_profiler_steps_come_before_serving_steps():
+    rows = marked_steps(make_trace([step(1, 0, 100), annotation("step[DECODE bs=8]", 10, 60)]))
+    assert rows["name"].tolist() == ["ProfilerStep#1"]
+
+
+def test_without_marks_the_window_is_the_one_step_on_the_busiest_thread():
+    trace = make_trace([op("a", 0, 30, tid=1), op("b", 10, 100, tid=2)])
+    row = marked_steps(trace).iloc[0]
+    assert (row["name"], row["start_ns"], row["end_ns"], row["counted"]) == ("window", 0, 100_000, True)
+    assert trace.threads[row["thread"]] == ("100", "2")
+
+
+def test_a_step_without_length_is_no_step():
+    assert marked_steps(make_trace([step(1, 0, 0), op("a", 0, 40)]))["name"].tolist() == ["window"]

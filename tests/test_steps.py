@@ -1,0 +1,44 @@
+import pytest
+from make_trace import backward, kernel, loop, make_bundle, make_trace, op, step
+
+from longpole.analyze.analyses.steps import steps
+
+
+def busy(start: float, end: float) -> list[dict[str, object]]:
+    return [op("aten::mm", start, end)]
+
+
+def test_the_statistics_are_over_whole_steps():
+    found = steps(make_trace(loop([100, 120, 110, 130, 40], busy)))
+    assert (found.window, found.count) == ("steps", 4)
+    assert (found.mean_ns, found.median_ns, found.max_ns) == (115_000, 115_000, 130_000)
+    assert found.p95_ns == pytest.approx(128_500)  # between 120 and 130, 0.85 of the way
+    assert found.interval is not None
+    assert 100_000 < found.interval.low < 115_000 < found.interval.high < 130_000
+    assert found.statistics["value_ns"].tolist() == pytest.approx([115_000, 115_000, 128_500, 130_000])
+
+
+def test_fewer_than_four_steps_have_no_interval():
+    assert steps(make_trace(loop([100, 100, 100], busy))).interval is None
+    assert steps(make_trace(loop([100, 100, 100, 100], busy))).interval is not None
+
+
+def test_without_marks_the_whole_trace_is_one_step():
+    found = steps(make_trace([op("aten::mm", 0, 40), op("aten::mm", 60, 100)]))
+    assert (found.window, found.count, found.mean_ns, found.interval) == ("trace", 1, 100_000, None)
+
+
+def test_what_runs_backward_or_steps_an_optimizer_is_training():
+    forward = [step(1, 0, 100), op("aten::mm", 0, 10)]
+    assert steps(make_trace(forward)).mode == "inference"
+    assert steps(make_trace(forward, [backward("MmBackward0", 20, 30)])).mode == "training"
+    assert steps(make_trace(forward, [{**step(1, 20, 30), "name": "Optimizer.step#SGD.step"}])).mode == "training"
+    assert steps(make_trace([kernel("gemm", 0, 10)])).mode == "unknown"
+    assert steps(make_bundle(forward, mode="training")).mode == "training"
+
+
+def test_the_overhead_is_the_profiled_over_the_unprofiled_median():
+    found = steps(make_bundle(loop([100, 150, 400], busy), unprofiled_step_ns=(90_000, 100_000, 500_000)))
+    assert (found.unprofiled_ns, found.overhead_ratio) == (100_000, 1.5)
+    bare = steps(make_trace(loop([100, 100], busy)))
+    assert (bare.unprofiled_ns, bare.overhead_ratio) == (None, None)

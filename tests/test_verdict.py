@@ -1,0 +1,134 @@
+import pytest
+from make_trace import Event, annotation, kernel, launch, loop, make_bundle, make_trace, memcpy, op, phase, step
+
+from longpole.analyze.analyses import ANALYSES
+from longpole.analyze.diffs import DIFFS
+from longpole.analyze.findings import Verdict
+from longpole.analyze.run import run
+from longpole.analyze.trace import Trace
+from longpole.analyze.verdict import diff_verdict, run_verdict
+
+
+def verdict(*events: list[Event]) -> Verdict:
+    return run_verdict(run(ANALYSES, make_trace(*events)))
+
+
+def change(before: Trace, after: Trace) -> Verdict:
+    return diff_verdict(run(DIFFS, before, after))
+
+
+def one_op(share: float, durations: tuple[float, ...] = (100,) * 10) -> list[Event]:
+    """Steps of which one operator holds a share."""
+    return loop(durations, lambda start, end: [op("aten::mm", start, start + share * (end - start))])
+
+
+# One run
+
+
+def test_a_large_operator_makes_the_step_bound_by_computing():
+    found = verdict(one_op(0.6))
+    assert (found.bound, found.tag, found.confidence, found.top) == ("compute", "Compute-bound", "high", None)
+    assert found.sentence.values["lead"] == "aten::mm"
+    assert found.sentence.values["lead_share"] == pytest.approx(0.6)
+
+
+def test_time_outside_operators_is_the_hosts():
+    found = verdict(one_op(0.4))
+    assert (found.bound, found.sentence.values["lead"]) == ("host", "Time outside operators")
+
+
+def test_many_equal_operators_are_balanced():
+    names = [f"aten::op{i}" for i in range(10)]
+    found = verdict(loop([100] * 4, lambda start, end: [op(n, start + 10 * i, start + 10 * i + 10) for i, n in enumerate(names)]))
+    assert found.bound == "balanced"
+    assert found.sentence.template.startswith("No single part")
+
+
+def test_a_decisive_finding_says_what_limits_the_step():
+    found = verdict([step(1, 0, 100), annotation("enumerate(DataLoader)#x", 0, 40), op("aten::mm", 40, 100)])
+    assert (found.bound, found.top, found.sentence.values["lead"]) == ("input_pipeline", "data_wait", "Data loading")
+    assert found.lede.values["after_ns"] == 60_000
+
+
+def test_a_finding_that_saves_little_does_not():
+    found = verdict([step(1, 0, 100), annotation("enumerate(DataLoader)#x", 0, 9), op("aten::mm", 9, 100)])
+    assert (found.bound, found.top) == ("compute", "data_wait")
+
+
+@pytest.mark.parametrize(
+    ("durations", "confidence"),
+    [((100,) * 10, "high"), ((100,) * 9, "medium"), ((60, 140) * 6, "medium"), ((100,) * 3, "low")],
+    ids=["many steady steps", "fewer steps", "steps that vary", "too few steps"],
+)
+def test_confidence_comes_from_the_number_of_steps_and_their_spread(durations: tuple[float, ...], confidence: str):
+    assert verdict(one_op(0.6, durations)).confidence == confidence
+
+
+def test_a_gpu_that_computes_nine_tenths_of_the_window_limits_it():
+    assert verdict([step(1, 0, 100)], [kernel("gemm", 0, 90)]).bound == "compute"
+    assert verdict([step(1, 0, 100)], [kernel("gemm", 0, 89)]).bound == "unknown"
+
+
+def test_a_gpu_that_copies_or_communicates_is_not_computing():
+    assert verdict([step(1, 0, 100)], [kernel("gemm", 0, 40), memcpy("HtoD", 40, 100)]).bound == "unknown"
+    assert verdict([step(1, 0, 100)], [kernel("gemm", 0, 40), kernel("ncclKernel", 40, 100)]).bound == "unknown"
+
+
+def test_missing_work_makes_the_busy_share_a_lower_bound():
+    found = verdict([step(1, 0, 100), launch(1, 0, 5)], [kernel("gemm", 0, 95)])
+    assert "at least {busy_share}" in found.sentence.template
+    assert (found.bound, found.confidence) == ("unknown", "low")
+
+
+def test_two_clocks_give_no_busy_share():
+    found = verdict([step(1, 0, 100), launch(1, 50, 55)], [kernel("gemm", 0, 95, correlation=1)])
+    assert "{busy_share}" not in found.sentence.template
+    assert (found.sentence.values["busy_ns"], found.bound) == (95_000, "unknown")
+
+
+def test_several_gpus_give_the_least_and_the_most_busy():
+    found = verdict([step(1, 0, 100)], [kernel("gemm", 0, 95), kernel("gemm", 0, 30, device=1)])
+    assert (found.sentence.values["low_share"], found.sentence.values["busy_share"], found.bound) == (0.3, 0.95, "unknown")
+
+
+# A change
+
+
+def test_a_faster_run_is_called_so_with_the_phase_that_did_it():
+    def trace(width: float) -> Trace:
+        def parts(start: float, end: float) -> list[Event]:
+            return [phase("sampling", start, start + width), op("aten::mm", start, end)]
+
+        return make_trace(loop([40 + width] * 4, parts))
+
+    found = change(trace(60), trace(10))
+    assert (found.tag, found.bound, found.confidence) == ("Faster", "faster", "high")
+    assert found.sentence.values["speedup_ratio"] == 2
+    assert (found.lede.values["phase"], found.lede.values["phase_change_ns"]) == ("sampling", -50_000)
+
+
+def test_a_slower_run_has_its_ratio_the_other_way_round():
+    found = change(make_trace(one_op(1, (50,) * 4)), make_trace(one_op(1, (100,) * 4)))
+    assert (found.tag, found.sentence.values["speedup_ratio"]) == ("Slower", 2)
+
+
+def test_runs_whose_steps_overlap_are_less_certain():
+    before, after = make_trace(one_op(1, (90, 100, 110) * 4)), make_trace(one_op(1, (80, 90, 100) * 4))
+    assert (change(before, after).tag, change(before, after).confidence) == ("Faster", "medium")
+
+
+def test_a_run_against_itself_is_within_noise():
+    trace = make_trace(one_op(0.6))
+    assert change(trace, trace).tag == "Within noise"
+
+
+def test_too_few_steps_cannot_tell():
+    found = change(make_trace(one_op(1, (100,) * 3)), make_trace(one_op(1, (50,) * 4)))
+    assert (found.tag, found.confidence) == ("Too few steps", "low")
+
+
+def test_runs_that_cannot_be_compared_are_called_so():
+    events = one_op(1, (100,) * 4)
+    found = change(make_bundle(events, samples_per_step=64), make_bundle(events, samples_per_step=32))
+    assert (found.tag, found.confidence) == ("Not comparable", "low")
+    assert "64" in str(found.lede.values["reasons"])
