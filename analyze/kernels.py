@@ -7,6 +7,7 @@ COMMUNICATION = re.compile(
 )
 SPEAKING = (r"\w+Functor\b", r"\w+_kernel_cuda\b", r"\w+_kernel_impl\b", r"\w+Ops?\b", r"\w+_kernel\b")
 WRAPPERS = {"BinaryFunctor", "UnaryFunctor", "AUnaryFunctor", "BUnaryFunctor", "CUDAFunctor", "gpu_kernel_impl", "ReduceOp"}
+PARAMETERS = re.compile(r"\((?!anonymous namespace\))")
 SHORT_LENGTH = 72  # fits a table cell of the report
 
 
@@ -25,8 +26,10 @@ def short_name(name: str) -> str:
     """
     plain = name.removeprefix("void ")
     head, brackets, rest = plain.partition("<")
+    if (parameters := PARAMETERS.search(head)) and not plain.startswith("Mem"):  # `Memcpy HtoD (Pageable -> Device)` is whole
+        return _clipped(head[: parameters.start()])
     if not brackets:
-        return _clipped(re.sub(r"\(.*$", "", plain) if "(" in plain and not plain.startswith("Mem") else plain)
+        return _clipped(plain)
     words = [word for pattern in SPEAKING for word in re.findall(pattern, rest) if word not in head and word not in WRAPPERS]
     return _clipped(f"{head}<{words[0] if words else '…'}>")
 

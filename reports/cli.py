@@ -1,22 +1,20 @@
 """The `longpole` command. Everything heavy is imported where it is used, so that `--help` answers at once."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..capture.bundle import is_bundle, write_atomically
-from ..capture.errors import CaptureError, LongpoleError, RenderError
+from ..capture.errors import CaptureError, LongpoleError
+from .output import SUFFIXES, Output, beside, both, write
+from .progress import progress
 
 if TYPE_CHECKING:
     from ..analyze.trace import Trace
     from .model import Report
 
-SUFFIXES = (".html", ".pdf", ".md", ".json")
 OUTPUT_HELP = "File to write; its suffix is the format (.html, .pdf, .md, .json). May be given several times."
 
 
@@ -78,15 +76,15 @@ def demo(folder: Path, force: bool) -> None:
     _refuse_without("torch", "gymnasium")
     runs = [folder / "before", folder / "after"]
     for run in runs:
-        with _progress() as show:
+        with progress() as show:
             show(f"Capturing DQN training, {run.name}")
             WORKLOADS["dqn"].capture(run, variant=run.name, mode="train", force=force, progress=show.steps)
         click.echo(f"Captured {run}")
     before = _run_report(_load(runs[0]))
-    _write(before, _named(folder / "report", both=True))
+    write(before, both(folder / "report"))
     _print_verdict(before)
     difference = _diff_report(*map(_load, runs))
-    _write(difference, _named(folder / "diff", both=True))
+    write(difference, both(folder / "diff"))
     _print_verdict(difference)
 
 
@@ -108,7 +106,7 @@ def capture(workload: str, folder: Path, **options: Any) -> None:
     from ..capture.workloads import WORKLOADS
 
     _refuse_without("torch", "gymnasium")
-    with _progress() as show:
+    with progress() as show:
         show(f"Capturing {workload}")
         WORKLOADS[workload].capture(folder, progress=show.steps, **options)
     click.echo(f"Captured {folder}")
@@ -120,7 +118,7 @@ def capture(workload: str, folder: Path, **options: Any) -> None:
 def report(run: Path, outputs: tuple[Path, ...]) -> None:
     """Explain one run: HTML and PDF beside it, or the files you name."""
     made = _run_report(_load(run))
-    _write(made, [(path, True) for path in outputs] or _named(_beside(run, "report")))
+    write(made, [Output(path) for path in outputs] or both(beside(run, "report")))
     _print_verdict(made)
 
 
@@ -131,7 +129,7 @@ def report(run: Path, outputs: tuple[Path, ...]) -> None:
 def diff(before: Path, after: Path, outputs: tuple[Path, ...]) -> None:
     """Compare two runs, per step: HTML and PDF beside AFTER, or the files you name."""
     made = _diff_report(_load(before), _load(after))
-    _write(made, [(path, True) for path in outputs] or _named(_beside(after, "diff")))
+    write(made, [Output(path) for path in outputs] or both(beside(after, "diff")))
     _print_verdict(made)
 
 
@@ -184,7 +182,7 @@ def _refuse_without(*packages: str) -> None:
 
 
 def _load(run: Path) -> "Trace":
-    with _progress() as show:
+    with progress() as show:
         show(f"Reading {run.name}")
         from ..analyze.load import load
 
@@ -192,7 +190,7 @@ def _load(run: Path) -> "Trace":
 
 
 def _run_report(trace: "Trace") -> "Report":
-    with _progress() as show:
+    with progress() as show:
         show("Analyzing")
         from ..analyze.analyses import ANALYSES
         from ..analyze.run import run
@@ -202,82 +200,13 @@ def _run_report(trace: "Trace") -> "Report":
 
 
 def _diff_report(before: "Trace", after: "Trace") -> "Report":
-    with _progress() as show:
+    with progress() as show:
         show("Comparing")
         from ..analyze.diffs import DIFFS
         from ..analyze.run import run
         from .model import diff_report
 
         return diff_report(run(DIFFS, before, after), before, after)
-
-
-def _beside(run: Path, kind: str) -> Path:
-    """`runs/before` -> `runs/before.report`, `trace.json.gz` -> `trace.report`."""
-    folder = run.resolve()
-    name = folder.name if is_bundle(run) else folder.name.split(".json")[0]
-    return folder.with_name(f"{name}.{kind}")
-
-
-def _named(stem: Path, both: bool = False) -> list[tuple[Path, bool]]:
-    """HTML and PDF of one stem, and whether each was asked for by name: else a machine without Pango does without the PDF."""
-    return [(stem.with_name(f"{stem.name}.html"), True), (stem.with_name(f"{stem.name}.pdf"), both and _pdf_works())]
-
-
-def _pdf_works() -> bool:
-    from .render_pdf import import_weasyprint
-
-    try:
-        import_weasyprint()
-    except RenderError:
-        return False
-    return True
-
-
-def _write(made: "Report", outputs: list[tuple[Path, bool]]) -> None:
-    """Render everything first, then write: a failure leaves no file behind."""
-    ready: list[tuple[Path, bytes]] = []
-    for path, required in outputs:
-        with _progress() as show:
-            show(f"Writing {path.name}")
-            try:
-                ready.append((path, _renderer(path.suffix.lower())(made)))
-            except RenderError as problem:
-                if required:
-                    raise
-                click.echo(f"longpole: no PDF written. {problem}", err=True)
-    for path, _ in ready:
-        with _writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-    for path, content in ready:
-        with _writing(path):
-            write_atomically(path, content)
-        click.echo(f"Wrote {path}")
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as problem:
-        raise RenderError(f"{path} cannot be written ({problem.strerror}); name another place with -o.") from problem
-
-
-def _renderer(suffix: str) -> Callable[["Report"], bytes]:
-    if suffix == ".pdf":
-        from .render_pdf import render_pdf
-
-        return render_pdf
-    if suffix == ".md":
-        from .render_markdown import render_markdown
-
-        return render_markdown
-    if suffix == ".json":
-        from .render_json import render_json
-
-        return render_json
-    from .render_html import render_html
-
-    return render_html
 
 
 def _print_verdict(made: "Report") -> None:
@@ -290,31 +219,6 @@ def _console() -> Any:
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=False)
-
-
-class _Show:
-    """What a progress line can be told: a text, or how many steps of how many are done."""
-
-    def __init__(self, progress: Any) -> None:
-        self.progress, self.task = progress, progress.add_task("", total=None)
-
-    def __call__(self, text: str) -> None:
-        self.progress.update(self.task, description=text)
-
-    def steps(self, done: int, total: int) -> None:
-        self.progress.update(self.task, completed=done, total=total)
-
-
-@contextmanager
-def _progress() -> Iterator[_Show]:
-    """A line with a bar and the time so far, on stderr of a terminal only; gone when the work is done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield _Show(progress)
 
 
 def main() -> None:

@@ -59,7 +59,7 @@ def _run_figures(report: Report, medium: Medium) -> Figures:
     if gpu:
         kernels = _kernel_parts(gpu)
         charts["gpu"] = step_bar(medium, kernels, sum(part.ns for part in kernels), id="gpu")
-        captions["gpu"] = _gpu_caption(kernels)
+        captions["gpu"] = _gpu_caption(kernels, str(gpu.kernels["short_name"].iloc[0]))
     if phases.marked and steps.window == "steps" and steps.count > 1:
         charts["steps"] = _columns(medium, steps, phases)
         captions["steps"] = _columns_caption(steps)
@@ -93,9 +93,8 @@ def _kernel_parts(gpu: GpuKernels) -> list[Part]:
     return [*parts, Part("other", phase_fill("other", 0), rest)] if rest else parts
 
 
-def _gpu_caption(kernels: list[Part]) -> str:
-    total_ns, first = sum(part.ns for part in kernels), kernels[0]
-    return f"Of {f.time(total_ns)} of GPU work, {f.time(first.ns)} is {first.label.rstrip('…')}."
+def _gpu_caption(kernels: list[Part], name: str) -> str:
+    return f"Of {f.time(sum(part.ns for part in kernels))} of GPU work, {f.time(kernels[0].ns)} is {name}."
 
 
 def _brief(name: str) -> str:

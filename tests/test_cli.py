@@ -16,6 +16,7 @@ from make_report import AFTER, H200, gpu, run_report_of, training, write, write_
 
 from longpole.reports import cli
 from longpole.reports.model import Report
+from longpole.reports.output import beside
 from longpole.reports.render_json import render_json
 
 # WeasyPrint 70 leaves the colour profile of PDF/A open until it is collected.
@@ -113,14 +114,14 @@ def test_a_report_lies_beside_its_trace_as_html_and_pdf(longpole: Command, trace
     ],
 )
 def test_the_name_beside_a_trace_is_its_own_without_the_ending(run: str, report: str, tmp_path: Path):
-    assert cli._beside(tmp_path / run, "report") == tmp_path / report
+    assert beside(tmp_path / run, "report") == tmp_path / report
 
 
 def test_a_bundle_is_reported_on_beside_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     bundle = write_bundle(tmp_path / "runs.v2" / "before.json", training())
-    assert cli._beside(bundle, "report") == tmp_path / "runs.v2" / "before.json.report"
+    assert beside(bundle, "report") == tmp_path / "runs.v2" / "before.json.report"
     monkeypatch.chdir(bundle)
-    assert cli._beside(Path(), "diff") == tmp_path / "runs.v2" / "before.json.diff"
+    assert beside(Path(), "diff") == tmp_path / "runs.v2" / "before.json.diff"
 
 
 def test_the_suffix_is_the_format_and_several_may_be_asked_for(longpole: Command, trace: Path, tmp_path: Path):
@@ -143,7 +144,7 @@ def test_a_diff_takes_two_runs_and_lies_beside_the_second(longpole: Command, tmp
     assert done.status == 0, done.err
     assert json.loads((tmp_path / "d.json").read_bytes())["step"]["change_us"] == -490
     assert "2.05× faster" in done.out
-    assert cli._beside(after, "diff") == tmp_path / "after.diff"
+    assert beside(after, "diff") == tmp_path / "after.diff"
 
 
 def test_a_summary_is_the_verdict_and_the_main_numbers(longpole: Command, trace: Path, tmp_path: Path):

@@ -1,0 +1,86 @@
+"""Report and paths -> files: the format goes by suffix, everything is rendered before anything is written."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..capture.bundle import is_bundle, write_atomically
+from ..capture.errors import RenderError
+from .progress import progress
+
+if TYPE_CHECKING:
+    from .model import Report
+
+SUFFIXES = (".html", ".pdf", ".md", ".json")
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file to write; one that was not asked for by name is left out, with a sentence, where it cannot be made."""
+
+    path: Path
+    required: bool = True
+
+
+def beside(run: Path, kind: str) -> Path:
+    """`runs/before` -> `runs/before.report`, `trace.json.gz` -> `trace.report`."""
+    folder = run.resolve()
+    name = folder.name if is_bundle(run) else folder.name.split(".json")[0]
+    return folder.with_name(f"{name}.{kind}")
+
+
+def both(stem: Path) -> list[Output]:
+    """HTML and PDF of one stem; a machine without Pango does without the PDF."""
+    return [Output(stem.with_name(f"{stem.name}.html")), Output(stem.with_name(f"{stem.name}.pdf"), required=False)]
+
+
+def write(made: "Report", outputs: list[Output]) -> None:
+    """Render everything first, then write: a failure leaves no file behind."""
+    ready: list[tuple[Path, bytes]] = []
+    for output in outputs:
+        path = output.path
+        with progress() as show:
+            show(f"Writing {path.name}")
+            try:
+                ready.append((path, _renderer(path.suffix.lower())(made)))
+            except RenderError as problem:
+                if output.required:
+                    raise
+                click.echo(f"longpole: no PDF written. {problem}", err=True)
+    for path, _ in ready:
+        with _writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    for path, content in ready:
+        with _writing(path):
+            write_atomically(path, content)
+        click.echo(f"Wrote {path}")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise RenderError(f"{path} cannot be written ({problem.strerror}); name another place with -o.") from problem
+
+
+def _renderer(suffix: str) -> Callable[["Report"], bytes]:
+    if suffix == ".pdf":
+        from .render_pdf import render_pdf
+
+        return render_pdf
+    if suffix == ".md":
+        from .render_markdown import render_markdown
+
+        return render_markdown
+    if suffix == ".json":
+        from .render_json import render_json
+
+        return render_json
+    from .render_html import render_html
+
+    return render_html

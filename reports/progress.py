@@ -1,0 +1,30 @@
+"""Work that takes a while -> a line with a bar and the time so far, on stderr of a terminal only."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Show:
+    """What a progress line can be told: a text, or how many steps of how many are done."""
+
+    def __init__(self, progress: Any) -> None:
+        self.progress, self.task = progress, progress.add_task("", total=None)
+
+    def __call__(self, text: str) -> None:
+        self.progress.update(self.task, description=text)
+
+    def steps(self, done: int, total: int) -> None:
+        self.progress.update(self.task, completed=done, total=total)
+
+
+@contextmanager
+def progress() -> Iterator[Show]:
+    """The line, for as long as the block runs; gone when the work is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield Show(bar)
