@@ -15,7 +15,7 @@ from .snapshot import EVENT_BUDGET, encoded, snapshot
 from .staging import Staging, publish
 from .window import Plan, Window
 
-INCOMPLETE_CODES = ("exception", "loop_ended", "steps_missing")
+INCOMPLETE_CODES = ("exception", "loop_ended", "steps_missing", "trace_invalid")
 GZIP_LEVEL = 6  # measured on a 41 MB trace: 9 takes three times as long for a file 10 % smaller
 
 
@@ -66,6 +66,8 @@ def write_bundle(staging: Staging, plan: Plan, window: Window, about: About, out
     )
     write_manifest(staging.hidden, manifest)
     publish(staging)
+    if check.problem is not None and check.problem.code == "trace_invalid":
+        raise CaptureError(f"{check.problem.message} What was recorded is kept in {staging.folder}.")
 
 
 def packed(export: Path, trace: Path) -> Path:

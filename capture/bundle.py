@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -122,12 +123,12 @@ def read_manifest(folder: Path) -> Manifest:
         fields["ranks"] = tuple(_rank_files(rank) for rank in fields["ranks"])
         fields["health"] = tuple(HealthNote(**note) for note in fields["health"])
         fields["unprofiled_step_ns"] = tuple(fields["unprofiled_step_ns"])
-        return Manifest(**fields)
+        return _checked(Manifest(**fields))
     except FileNotFoundError as missing:
         raise BundleError(
             f"{folder} is not a bundle: it has no {MANIFEST_NAME}; name a bundle folder or a trace file."
         ) from missing
-    except (ValueError, KeyError, TypeError, AttributeError) as damage:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as damage:
         raise BundleError(f"{path} is damaged ({damage!r}); capture again, or name the trace file itself.") from damage
 
 
@@ -139,6 +140,24 @@ def verified(folder: Path, file: BundleFile) -> Path:
     if sha256_of(path) != file.sha256:
         raise BundleError(f"{path} is not the file that was captured (its SHA-256 differs from the manifest); copy it again.")
     return path
+
+
+def _checked(manifest: Manifest) -> Manifest:
+    """The manifest, once its fields are of the types they should have; TypeError or ValueError else."""
+    kinds = {
+        "title": str, "captured_at": str, "mode": str | None, "machine": dict, "versions": dict, "options": dict, "program": dict,
+        "samples_per_step": int | None, "complete": bool, "world_size": int,
+    }  # fmt: skip
+    for name, kind in kinds.items():
+        if not isinstance(getattr(manifest, name), kind):
+            raise TypeError(f"{name} is {getattr(manifest, name)!r}")
+    for facts in (manifest.machine, manifest.versions, manifest.options, manifest.program):
+        if not all(isinstance(value, str | int | float | None) for value in facts.values()):
+            raise TypeError("a fact is neither text nor a number")
+    if not all(isinstance(ns, int) and ns > 0 for ns in manifest.unprofiled_step_ns):
+        raise TypeError("unprofiled_step_ns holds something else than positive whole numbers")
+    datetime.fromisoformat(manifest.captured_at)
+    return manifest
 
 
 def _rank_files(fields: dict[str, Any]) -> RankFiles:

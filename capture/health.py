@@ -31,7 +31,10 @@ def checked(trace: Path) -> TraceCheck:
     try:
         return _counted(json.loads(text)["traceEvents"])
     except (ValueError, KeyError, TypeError) as damage:
-        message = f"The trace that torch wrote is not valid JSON ({damage}); longpole repairs it when it loads it."
+        message = (
+            f"The trace that torch wrote is not valid JSON ({damage}): most often the name of a record_function range holds "
+            "a quote or a backslash; rename it and capture again."
+        )
         return TraceCheck(events, problem=HealthNote("trace_invalid", message))
 
 

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ ENVIRONMENT_NAMES = (  # they change how fast torch runs, and never hold a secre
     "PYTORCH_CUDA_ALLOC_CONF",
     "TORCH_COMPILE_DISABLE",
 )
-SECRET_OPTION = re.compile(r"-{1,2}[\w-]*(token|key|secret|password|passwd|credential)[\w-]*", re.IGNORECASE)
+SECRET_OPTION = re.compile(r"[\w.-]*(token|key|secret|password|passwd|credential)[\w.-]*", re.IGNORECASE)
+URL_USER = re.compile(r"://[^/@\s]*@")
 
 
 def machine_facts() -> dict[str, Any]:
@@ -77,14 +78,23 @@ def model_facts(model: "Module | None") -> dict[str, Any]:
 
 
 def command_line(arguments: list[str]) -> str:
-    """The command with the program's base name, and without what follows an option that sounds like a secret."""
+    """The command, paths by their base names, without values that sound secret: after `--token`, in `api_key=`, in a URL."""
     shown, hide_next = [], False
     for argument in arguments[1:]:
         option, equals, _ = argument.partition("=")
         secret = SECRET_OPTION.fullmatch(option) is not None
-        shown.append("***" if hide_next and not argument.startswith("-") else f"{option}=***" if secret and equals else argument)
+        shown.append("***" if hide_next else f"{option}=***" if secret and equals else _without_folders(argument))
         hide_next = secret and not equals
     return shlex.join([Path(arguments[0]).name, *shown])
+
+
+def _without_folders(argument: str) -> str:
+    option, equals, value = argument.partition("=") if argument.startswith("-") or "=" in argument else ("", "", argument)
+    if "://" in value:
+        value = URL_USER.sub("://***@", value)
+    elif "/" in value or "\\" in value:
+        value = PurePath(value.replace("\\", "/")).name
+    return f"{option}{equals}{value}"
 
 
 def git_facts(folder: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ thrown away; then `steps` steps are recorded. The bundle is in place as soon as 
 nothing attached.
 """
 
+import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
@@ -164,7 +165,9 @@ class Recorder:
         recorded = self._steps_run - self._plan.steps_before_window
         if recorded < 0 or (recorded == 0 and failure is None):
             raise CaptureError(_too_short(self._steps_run, self._plan))
-        self._finish(_early_note(failure, recorded, self._plan.steps))
+        note = _early_note(failure, recorded, self._plan.steps)
+        self._finish(note)
+        sys.stderr.write(f"longpole: {note.message} The incomplete recording is kept in {self._staging.folder}.\n")
 
     def _guarded(self, action: Callable[[], None]) -> None:
         try:

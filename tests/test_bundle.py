@@ -130,3 +130,18 @@ def test_importing_the_bundle_imports_neither_torch_nor_numpy():
     code = "import sys, longpole.capture.bundle; print([m for m in ('torch', 'gymnasium', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"captured_at": "yesterday"}, {"title": 5}, {"machine": []}, {"versions": None}, {"samples_per_step": "x"},
+        {"unprofiled_step_ns": ["a"]}, {"unprofiled_step_ns": [0]}, {"program": {"git_commit": [5]}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_field_of_another_type_is_damage(tmp_path: Path, change: dict):
+    path = write_manifest(tmp_path, MANIFEST)
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
+    with pytest.raises(BundleError, match="is damaged"):
+        read_manifest(tmp_path)

@@ -80,3 +80,20 @@ def test_a_changed_file_makes_the_commit_dirty(tmp_path: Path):
 def test_a_command_that_is_missing_or_fails_says_nothing():
     assert machine.output_of("longpole-has-no-such-command") is None
     assert machine.output_of(sys.executable, "-c", "raise SystemExit(3)") is None
+
+
+@pytest.mark.parametrize(
+    ("argument", "shown"),
+    [
+        (["--data", "/home/alice/images"], "--data images"),
+        (["--out=/home/alice/runs/b"], "--out=b"),
+        (["C:\\\\Users\\\\alice\\\\x.yaml"], "x.yaml"),
+        (["wandb.api_key=abc"], "'wandb.api_key=***'"),
+        (["--token", "-xyz"], "--token '***'"),
+        (["--db=postgres://u:pw@h/d"], "'--db=postgres://***@h/d'"),
+        (["lr=0.1", "--epochs", "3"], "lr=0.1 --epochs 3"),
+    ],
+    ids=str,
+)
+def test_a_command_shows_no_folders_and_no_secrets(argument: list[str], shown: str):
+    assert machine.command_line(["/home/alice/train.py", *argument]) == f"train.py {shown}"
