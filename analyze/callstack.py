@@ -11,26 +11,23 @@ def parents(start: Ints, end: Ints, thread: Ints) -> Ints:
     A child lies wholly inside its parent on the same thread. Ranges are taken by (start, longest first, row); a range that
     only partly overlaps the one before it closes that one, so neither is the other's parent.
     """
-    order = np.lexsort((-end, start, thread))
-    s, e, th = start[order], end[order], thread[order]
-    candidate = np.arange(-1, len(order) - 1)
-    if len(order):
-        candidate[np.concatenate(([True], th[1:] != th[:-1]))] = -1
-    rows = np.flatnonzero(candidate >= 0)
-    while len(rows):
-        above = candidate[rows]
-        outside = (e[above] < e[rows]) | (e[above] <= s[rows])
-        rows = rows[outside]
-        candidate[rows] = candidate[candidate[rows]]
-        rows = rows[candidate[rows] >= 0]
-    result = np.full(len(order), -1)
-    inside = candidate >= 0
-    result[order[inside]] = order[candidate[inside]]
-    return result
+    order = np.lexsort((-end, start, thread)).tolist()
+    starts, ends, threads = start.tolist(), end.tolist(), thread.tolist()
+    result = [-1] * len(order)
+    open_rows: list[int] = []
+    for row in order:
+        while open_rows and (
+            threads[open_rows[-1]] != threads[row] or ends[open_rows[-1]] <= starts[row] or ends[open_rows[-1]] < ends[row]
+        ):
+            open_rows.pop()
+        if open_rows:
+            result[row] = open_rows[-1]
+        open_rows.append(row)
+    return np.array(result, np.int64)
 
 
 def without_duplicates(parent: Ints, name: Ints) -> tuple[Ints, Ints]:
-    """Torch's removal of a range that has its parent's name and is its only child.
+    """Torch's removal of a range that has its parent's name and is its only child. Parents come before their children.
 
     Returns the new parents (-2 for a removed range) and, for each range, the last range of the chain it stands for (itself
     when it stands for nobody else): a kept range has that one's children and kernels.
@@ -40,23 +37,14 @@ def without_duplicates(parent: Ints, name: Ints) -> tuple[Ints, Ints]:
     removed = np.zeros(len(parent), bool)
     removed[has_parent] = (name[has_parent] == name[parent[has_parent]]) & (children[parent[has_parent]] == 1)
     stands_for = np.arange(len(parent))
-    for row in sorted(np.flatnonzero(removed), key=lambda r: _depth(parent, int(r)), reverse=True):
-        stands_for[parent[row]] = stands_for[row]
     kept = parent.copy()
-    while True:
-        inside_removed = (kept >= 0) & removed[np.maximum(kept, 0)]
-        if not inside_removed.any():
-            break
-        kept[inside_removed] = kept[kept[inside_removed]]
+    for row in np.flatnonzero(removed)[::-1].tolist():
+        stands_for[parent[row]] = stands_for[row]
+    for row in np.flatnonzero(has_parent).tolist():  # a removed parent's own parent is final by now
+        if removed[kept[row]]:
+            kept[row] = kept[kept[row]]
     kept[removed] = -2
     return kept, stands_for
-
-
-def _depth(parent: Ints, row: int) -> int:
-    depth = 0
-    while (row := int(parent[row])) >= 0:
-        depth += 1
-    return depth
 
 
 def children_sum(parent: Ints, value: Ints) -> Ints:
@@ -65,3 +53,12 @@ def children_sum(parent: Ints, value: Ints) -> Ints:
     inside = parent >= 0
     np.add.at(total, parent[inside], value[inside])
     return total
+
+
+def tree_sum(parent: Ints, value: Ints) -> Ints:
+    """For each row, its value and that of all rows inside it. Parents come before their children."""
+    total, above = value.tolist(), parent.tolist()
+    for row in range(len(total) - 1, -1, -1):
+        if above[row] >= 0:
+            total[above[row]] += total[row]
+    return np.array(total, np.int64)

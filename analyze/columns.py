@@ -61,6 +61,7 @@ class Reader:
         self.profiler_start: int | None = None
 
     def trace(self, path: Path, source: t.Source, manifest: Manifest | None) -> t.Trace:
+        self.total = self.dropped["malformed_events"] = self.file.malformed
         for event in self.file.events:
             self._sort_in(event)
         self._set_zero_times_aside()
@@ -78,7 +79,7 @@ class Reader:
         return t.Trace(
             source=source,
             manifest=manifest,
-            origin_ns=(self.file.base_ns or 0) + first,
+            origin_ns=self._base_ns() + first,
             window_ns=last - first,
             profiler_start_ns=None if self.profiler_start is None else self.profiler_start - first,
             host=_shifted(host, first),
@@ -93,6 +94,10 @@ class Reader:
             untimed_work=self.dropped["zero_timestamp_events"],
             warnings=self._warnings(),
         )
+
+    def _base_ns(self) -> int:
+        base_ns = self.file.header.base_ns
+        return base_ns if isinstance(base_ns, int) and 0 <= base_ns < LATEST_US * 1000 else 0
 
     def _sort_in(self, event: Event) -> None:
         if event == Event():  # the `{}` that some writers end the list with
@@ -169,6 +174,7 @@ class Reader:
 
 
 TROUBLE = {
+    "malformed_events": "Elements of the event list left out because they are no events: {}.",
     "missing_dur": "Events left out because they have no duration: {}.",
     "negative_dur": "Events left out because their duration is negative: {}.",
     "missing_ts": "Events left out because they have no start time: {}.",

@@ -2,7 +2,7 @@
 
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from isal import igzip
@@ -42,17 +42,34 @@ class Event(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-class EventFile(msgspec.Struct, gc=False):
+class Header(msgspec.Struct, gc=False):
+    """What stands beside the events; as in Args, one odd value must not lose the file."""
+
+    base_ns: Any = msgspec.field(name="baseTimeNanoseconds", default=None)
+    schema: Any = msgspec.field(name="schemaVersion", default=None)
+    devices: Any = msgspec.field(name="deviceProperties", default=None)
+    distributed: Any = msgspec.field(name="distributedInfo", default=None)
+    cuda: Any = msgspec.field(name="cuda_runtime_version", default=None)
+    hip: Any = msgspec.field(name="hip_runtime_version", default=None)
+    record_shapes: Any = 0
+    with_stack: Any = 0
+    profile_memory: Any = 0
+
+
+class _TypedFile(Header, gc=False, kw_only=True):
     events: list[Event] = msgspec.field(name="traceEvents")
-    base_ns: int | None = msgspec.field(name="baseTimeNanoseconds", default=None)
-    schema: int | None = msgspec.field(name="schemaVersion", default=None)
-    devices: list[dict[str, Any]] = msgspec.field(name="deviceProperties", default_factory=list)
-    distributed: dict[str, Any] = msgspec.field(name="distributedInfo", default_factory=dict)
-    cuda: int | None = msgspec.field(name="cuda_runtime_version", default=None)
-    hip: int | None = msgspec.field(name="hip_runtime_version", default=None)
-    record_shapes: int = 0
-    with_stack: int = 0
-    profile_memory: int = 0
+
+
+class _RawFile(Header, gc=False, kw_only=True):
+    events: list[msgspec.Raw] = msgspec.field(name="traceEvents")
+
+
+class EventFile(NamedTuple):
+    """A decoded file; `malformed`: events that are no events at all, and were left out."""
+
+    header: Header
+    events: list[Event]
+    malformed: int = 0
 
 
 def inflated(path: Path, content: bytes) -> bytes:
@@ -65,10 +82,10 @@ def inflated(path: Path, content: bytes) -> bytes:
 
 
 def decoded(path: Path, text: bytes) -> EventFile:
+    if text.lstrip()[:1] not in (b"{", b"["):
+        raise BundleError(f"{path} is not a trace (it holds no JSON); name a chrome trace or a bundle.")
     try:
-        if text.lstrip()[:1] == b"[":
-            return EventFile(msgspec.json.decode(text, type=list[Event]))
-        return msgspec.json.decode(text, type=EventFile)
+        return _decoded(text)
     except msgspec.ValidationError as problem:
         raise BundleError(
             f"{path} is not a trace that torch.profiler wrote ({problem}); name a chrome trace or a bundle."
@@ -77,3 +94,25 @@ def decoded(path: Path, text: bytes) -> EventFile:
         raise BundleError(
             f"{path} is not valid JSON ({problem}); it may be cut off or badly escaped, capture again."
         ) from problem
+
+
+def _decoded(text: bytes) -> EventFile:
+    """All events at once; where one of them is not of an event's shape, each alone."""
+    bare_list = text.lstrip()[:1] == b"["
+    try:
+        if bare_list:
+            return EventFile(Header(), msgspec.json.decode(text, type=list[Event]))
+        file = msgspec.json.decode(text, type=_TypedFile)
+        return EventFile(file, file.events)
+    except msgspec.ValidationError:
+        raw = None if bare_list else msgspec.json.decode(text, type=_RawFile)
+        events = msgspec.json.decode(text, type=list[msgspec.Raw]) if raw is None else raw.events
+        good = [event for event in map(_event, events) if event is not None]
+        return EventFile(raw or Header(), good, malformed=len(events) - len(good))
+
+
+def _event(text: msgspec.Raw) -> Event | None:
+    try:
+        return msgspec.json.decode(text, type=Event)
+    except msgspec.ValidationError:
+        return None

@@ -9,7 +9,7 @@ from ..capture.bundle import BundleFile, Manifest, is_bundle, read_manifest, ver
 from ..capture.errors import BundleError
 from . import trace as t
 from .columns import Reader
-from .decode import EventFile, decoded, inflated
+from .decode import Header, decoded, inflated
 
 
 def load(path: Path | str) -> t.Trace:
@@ -18,9 +18,11 @@ def load(path: Path | str) -> t.Trace:
     Raises BundleError, with one sentence, for anything else: missing, empty, cut off, not a trace.
     """
     path = Path(path)
-    if path.is_dir():
-        return _load_bundle(path)
-    return _load_file(path, path, None)
+    try:
+        is_folder = path.is_dir()
+    except OSError as problem:  # a name too long to be one
+        raise BundleError(f"{path.name[:80]}… cannot be a path here ({problem.strerror}); check it.") from problem
+    return _load_bundle(path) if is_folder else _load_file(path, path, None)
 
 
 def _load_bundle(folder: Path) -> t.Trace:
@@ -37,7 +39,7 @@ def _load_bundle(folder: Path) -> t.Trace:
 def _load_file(given: Path, path: Path, manifest: Manifest | None) -> t.Trace:
     content = _read(path)
     file = decoded(path, inflated(path, content))
-    source = _source(given, file, t.SourceFile(str(path), hashlib.sha256(content).hexdigest()))
+    source = _source(given, file.header, t.SourceFile(str(path), hashlib.sha256(content).hexdigest()))
     return Reader(file).trace(path, source, manifest)
 
 
@@ -45,9 +47,12 @@ def load_snapshot(folder: Path, file: BundleFile) -> dict[str, Any]:
     """A key_averages snapshot of a bundle, as plain JSON."""
     path = verified(folder, file)
     try:
-        return json.loads(path.read_bytes())
-    except ValueError as damage:
+        snapshot = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as damage:
         raise BundleError(f"{path} is not valid JSON ({damage}); capture again.") from damage
+    if not isinstance(snapshot, dict) or not isinstance(snapshot.get("rows"), list):
+        raise BundleError(f"{path} is not a key_averages snapshot (it has no rows); capture again.")
+    return snapshot
 
 
 def _read(path: Path) -> bytes:
@@ -62,19 +67,21 @@ def _read(path: Path) -> bytes:
     return content
 
 
-def _source(given: Path, file: EventFile, read: t.SourceFile) -> t.Source:
-    version = file.cuda or file.hip
+def _source(given: Path, header: Header, read: t.SourceFile) -> t.Source:
+    cuda, hip = _integer(header.cuda), _integer(header.hip)
+    distributed = header.distributed if isinstance(header.distributed, dict) else {}
+    devices = header.devices if isinstance(header.devices, list) else []
     return t.Source(
         path=str(given),
         files=(read,),
-        producer="PyTorch Profiler" if file.schema is not None else "unknown",
-        rank=_integer(file.distributed.get("rank")),
-        world_size=_integer(file.distributed.get("world_size")),
-        devices=tuple(str(d.get("name", "unknown")) for d in file.devices),
-        runtime=None if version is None else _runtime_version(version, rocm=file.cuda is None),
-        with_shapes=bool(file.record_shapes),
-        with_stacks=bool(file.with_stack),
-        with_memory=bool(file.profile_memory),
+        producer="PyTorch Profiler" if header.schema is not None else "unknown",
+        rank=_integer(distributed.get("rank")),
+        world_size=_integer(distributed.get("world_size")),
+        devices=tuple(str(d.get("name", "unknown")) if isinstance(d, dict) else "unknown" for d in devices),
+        runtime=None if cuda is None and hip is None else _runtime_version(cuda or hip or 0, rocm=cuda is None),
+        with_shapes=bool(header.record_shapes),
+        with_stacks=bool(header.with_stack),
+        with_memory=bool(header.profile_memory),
     )
 
 

@@ -43,6 +43,16 @@ def ratio_interval(before: ArrayLike, after: ArrayLike) -> Interval:
     return _intervals(old / _resampled_means(np.asarray(after, float)[:, None], random))[0]
 
 
+def median_change_interval(before: ArrayLike, after: ArrayLike) -> Interval:
+    """The interval of median(after) − median(before), where single values may be far off, as a first step is."""
+    random = np.random.default_rng(SEED)
+    old, new = (
+        np.median(values[random.integers(len(values), size=(RESAMPLES, len(values)))], axis=1)
+        for values in (np.asarray(before, float), np.asarray(after, float))
+    )
+    return _intervals((new - old)[:, None])[0]
+
+
 def _resampled_means(values: Floats, random: np.random.Generator) -> Floats:
     steps = len(values)
     weights = random.multinomial(steps, np.full(steps, 1 / steps), size=RESAMPLES) / steps

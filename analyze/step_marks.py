@@ -20,13 +20,15 @@ def marked_steps(trace: Trace) -> pd.DataFrame:
     """One row a step by start: ProfilerStep#N, in serving traces step[...], else the window as one.
 
     Columns: name; start_ns, end_ns, step_ns; thread (row of Trace.threads); kind ("" or, in serving traces, the word in
-    step[...]); partial; counted (whole and of the kind that holds most time: what statistics use); outlier.
+    step[...]); partial; aside (of another thread than most, or begun before the step before it ended: its time would count
+    twice); counted (neither, and of the kind that holds most time: what statistics use); outlier.
     """
     rows = _marked(trace)
-    rows["partial"] = _partial(trace, rows)
-    whole = rows.loc[~rows["partial"]]
+    rows["aside"] = _aside(rows)
+    rows["partial"] = _partial(trace, rows) & ~rows["aside"]
+    whole = rows.loc[~rows["partial"] & ~rows["aside"]]
     main_kind = whole.groupby("kind")["step_ns"].sum().idxmax() if len(whole) else ""
-    rows["counted"] = ~rows["partial"] & (rows["kind"] == main_kind)
+    rows["counted"] = ~rows["partial"] & ~rows["aside"] & (rows["kind"] == main_kind)
     rows["outlier"] = rows["counted"] & (rows["step_ns"] > OUTLIER_FACTOR * rows.loc[rows["counted"], "step_ns"].median())
     return rows
 
@@ -55,6 +57,15 @@ def _marked(trace: Trace) -> pd.DataFrame:
     })  # fmt: skip
 
 
+def _aside(rows: pd.DataFrame) -> Mask:
+    main_thread = rows.groupby("thread")["step_ns"].sum().idxmax()
+    reach, aside = -1, []
+    for start, end, thread in zip(rows["start_ns"], rows["end_ns"], rows["thread"], strict=True):
+        aside.append(thread != main_thread or start < reach)
+        reach = reach if aside[-1] else end
+    return np.array(aside, bool)
+
+
 def _busiest_thread(trace: Trace) -> int:
     """The thread whose outermost ranges cover most time: where an unmarked loop runs."""
     host = trace.host[np.isin(trace.host.category, (t.OP, t.ANNOTATION, t.RUNTIME))]
@@ -66,6 +77,8 @@ def _busiest_thread(trace: Trace) -> int:
 def _partial(trace: Trace, rows: pd.DataFrame) -> Mask:
     """Only the last step can be partial: cut off by the end of the capture."""
     partial = np.zeros(len(rows), bool)
+    if _known_whole(trace, len(rows)):
+        return partial
     if len(rows) < 2 or rows["kind"].any():
         return partial
     last, times = rows.iloc[-1], rows["step_ns"].to_numpy()
@@ -75,6 +88,12 @@ def _partial(trace: Trace, rows: pd.DataFrame) -> Mask:
     too_little = work[-1] < PARTIAL_OPS_SHARE * work[-2]
     partial[-1] = holds_unfinished or too_little or times[-1] < PARTIAL_TIME_SHARE * np.median(times[:-1])
     return partial
+
+
+def _known_whole(trace: Trace, count: int) -> bool:
+    """Whether the recorder itself says that it recorded these steps to their end."""
+    manifest = trace.manifest
+    return manifest is not None and manifest.complete and manifest.options.get("recorded_steps") == count
 
 
 def _ops_per_step(trace: Trace, rows: pd.DataFrame) -> Ints:

@@ -33,6 +33,8 @@ MARKED_BY_TORCH = {
     "Optimizer.zero_grad#": "optimizer",
 }
 PHASE_PREFIX = "longpole.phase#"
+OPTIMIZER_RANGE = "Optimizer.step#"
+ENGINE_GAP_NS = 1_000_000  # autograd's own work between two nodes takes microseconds; a longer pause is something else
 BACKWARD_NODE = "autograd::engine::evaluate_function"
 
 
@@ -70,12 +72,17 @@ class StepTime:
 def phase_of(name: str) -> str | None:
     """The phase that an annotation marks, or None."""
     if name.startswith(PHASE_PREFIX):
-        return name.removeprefix(PHASE_PREFIX)
+        own = name.removeprefix(PHASE_PREFIX)
+        return _known(own) or own
     for start, phase in MARKED_BY_TORCH.items():
         if name.startswith(start):
             return phase
     plain = re.sub(r"^[#\s]+|[#:\s]+$", "", name).lower()  # "## forward ##" is a habit of older training loops
-    plain = ALIASES.get(plain, plain)
+    return _known(plain)
+
+
+def _known(name: str) -> str | None:
+    plain = ALIASES.get(name.lower(), name.lower())
     return plain if plain in PHASES and plain != OTHER else None
 
 
@@ -111,27 +118,47 @@ def _phase_cover(trace: Trace, counted: pd.DataFrame) -> tuple[Cover, np.ndarray
     host = trace.host
     phase_by_name = np.array([phase_of(name) or OTHER for name in trace.names], object)
     marked = (host.category == t.ANNOTATION) & _on_step_threads(trace, counted) & (phase_by_name[host.name] != OTHER)
-    back_start, back_end = _backward_spans(trace, counted)
+    back_start, back_end = _backward_spans(trace, counted, marked)
     names = np.concatenate((phase_by_name[host.name[marked]], np.full(len(back_start), "backward", object)))
-    start = np.concatenate((host.start_ns[marked], back_start))
+    begun = update_start(trace, host.name[marked], host.start_ns[marked], host.end_ns[marked])
+    start = np.concatenate((begun, back_start))
     end = np.concatenate((host.end_ns[marked], back_end))
     return innermost(start, end), names
 
 
-def _backward_spans(trace: Trace, counted: pd.DataFrame) -> tuple[Ints, Ints]:
-    """Backward ops of any thread, joined where the step's thread calls no other op and no step begins in between."""
-    host = trace.host
+def _is_backward(trace: Trace) -> Mask:
     nodes = np.array([name.startswith(BACKWARD_NODE) for name in trace.names], bool)
-    is_backward = (host.category == t.OP) & ((host.forward_thread > 0) | nodes[host.name])
+    return (trace.host.category == t.OP) & ((trace.host.forward_thread > 0) | nodes[trace.host.name])
+
+
+def _backward_spans(trace: Trace, counted: pd.DataFrame, marked: Mask) -> tuple[Ints, Ints]:
+    """Backward ops of any thread, joined over short gaps where the step's thread calls no other op and nothing begins or ends."""
+    host, is_backward = trace.host, _is_backward(trace)
     start, end = union(host.start_ns[is_backward], host.end_ns[is_backward])
     if len(start) < 2:
         return start, end
     others = (host.category == t.OP) & ~is_backward & _on_step_threads(trace, counted)
-    cuts = np.sort(np.concatenate((host.start_ns[others], counted["start_ns"].to_numpy(), counted["end_ns"].to_numpy())))
-    joined = np.searchsorted(cuts, end[:-1]) == np.searchsorted(cuts, start[1:])
+    borders = (host.start_ns[others], host.start_ns[marked], host.end_ns[marked], counted["start_ns"], counted["end_ns"])
+    cuts = np.sort(np.concatenate(borders))
+    joined = (np.searchsorted(cuts, end[:-1]) == np.searchsorted(cuts, start[1:])) & (start[1:] - end[:-1] <= ENGINE_GAP_NS)
     first = np.concatenate(([True], ~joined))
     last = np.concatenate((~joined, [True]))
     return start[first], end[last]
+
+
+def update_start(trace: Trace, name: Ints, start: Ints, end: Ints) -> Ints:
+    """Where the update in each range begins; `name`: rows of Trace.names.
+
+    An optimizer that is given a closure runs forward and backward inside its step: there it is after the last backward op. For
+    every other range it is the range's own start.
+    """
+    host, is_backward = trace.host, _is_backward(trace)
+    last = np.sort(host.end_ns[is_backward])
+    if not len(last):
+        return start
+    optimizer = np.array([n.startswith(OPTIMIZER_RANGE) for n in trace.names], bool)[name]
+    inside = last[np.maximum(np.searchsorted(last, end, side="right") - 1, 0)]
+    return np.where(optimizer & (inside > start) & (inside <= end), inside, start)
 
 
 def _pieces(trace: Trace, counted: pd.DataFrame, ops: Cover, phases: Cover, phase_names: np.ndarray) -> pd.DataFrame:

@@ -141,7 +141,3 @@ class Trace:
     untimed_kernels: Counter[int] = field(default_factory=Counter)  # by device: kernels at time 0, in no table
     untimed_work: int = 0  # device events at time 0, kernels among them
     warnings: tuple[TraceWarning, ...] = field(default=())
-
-    def name_id(self, name: str) -> int:
-        """The row of a name in `names`, or -1."""
-        return self.names.index(name) if name in self.names else -1

@@ -1,22 +1,29 @@
 """Sections -> the one sentence of page one: what limits the step, or what the change did."""
 
+import re
 from typing import Any
 
 from .analyses.bottlenecks import Bottlenecks
 from .analyses.gpu_kernels import GpuKernels
 from .analyses.phases import Phases
 from .analyses.steps import Steps
+from .diffs.changes import CHANGED
 from .diffs.comparability import Comparability
 from .diffs.phase_changes import PhaseChanges
-from .diffs.step_change import FASTER, SLOWER, TOO_FEW_STEPS, StepChange
+from .diffs.step_change import FASTER, SLOWER, TOO_FEW_STEPS, WITHIN_NOISE, StepChange
 from .findings import Confidence, Finding, Text, Verdict, ranked
 from .run import Section
 from .step_time import OTHER
 
+RUNTIME_CALL = re.compile(r"(cuda|hip|cu|xpu|ur|ze)[A-Z]")  # a call of the GPU's runtime is a wait, not work of the CPU
 LEADING_SHARE = 0.3  # of the step: a phase or operator below this does not stand out
+NEARLY = 0.7  # of the largest phase: a finding about one as large as this may speak for the step
 DECISIVE_SAVING_SHARE = 0.1  # of the step: a finding that saves less does not say what limits it
 MANY_STEPS = 10
 NARROW = 0.2  # width of the interval ÷ mean: a steady step
+MANY_PHASES = 4  # of fewer, a fix can well change all
+NOTABLE_SHIFT = 0.05
+NOT_COMPARABLE = "not_comparable"
 GPU_BOUND_SHARE = 0.9  # of the window: an idle tenth can hide little
 
 TAGS = {
@@ -49,10 +56,10 @@ def _results(sections: tuple[Section, ...]) -> dict[str, Any]:
 
 def _host_verdict(steps: Steps, phases: Phases, bottlenecks: Bottlenecks | None, findings: tuple[Finding, ...]) -> Verdict:
     top = findings[0] if findings else None
-    lead, share = _leader(phases, bottlenecks, top if _decisive(top, steps) else None)
-    bound = _host_bound(steps, bottlenecks, top)
-    step = "every step" if steps.window == "steps" else "the recording"
-    stands_out = share >= LEADING_SHARE or _decisive(top, steps)
+    lead, share, told_by_top = _leader(phases, bottlenecks, top if _decisive(top, steps) else None)
+    bound = top.bound if top and told_by_top else _composition(bottlenecks)
+    step = "the step" if steps.window == "steps" else "the recording"
+    stands_out = share >= LEADING_SHARE or told_by_top
     sentence = (
         Text.of("{lead} holds {lead_share} of {step}", lead=lead, lead_share=share, step=step)
         if stands_out
@@ -60,9 +67,8 @@ def _host_verdict(steps: Steps, phases: Phases, bottlenecks: Bottlenecks | None,
             "No single part of the step stands out; the largest, {lead}, holds {lead_share}", lead=lead, lead_share=share
         )
     )
-    lede = "A step takes {mean_ns} (mean of {steps_count})" if steps.window == "steps" else "The recording spans {mean_ns}"
-    lede += ", {lead_ns} of it there."
-    values: dict[str, Any] = {"mean_ns": steps.mean_ns, "steps_count": steps.count, "lead_ns": share * steps.mean_ns}
+    lede = _span(steps) + ", {lead_ns} of it there."
+    values = _span_values(steps) | {"lead_ns": share * steps.mean_ns}
     if top:
         lede += " The first change below should bring it to about {after_ns}, a saving of {saving_share}."
         values |= {"after_ns": steps.mean_ns - top.saving_ns, "saving_share": top.saving_ns / steps.mean_ns}
@@ -71,24 +77,39 @@ def _host_verdict(steps: Steps, phases: Phases, bottlenecks: Bottlenecks | None,
     return Verdict(TAGS[bound], sentence, Text(lede, values), bound, _confidence(steps), top.id if top else None)
 
 
+def _span(steps: Steps) -> str:
+    """How long a step takes; where some stand out, the median too, for the mean is then no step's time."""
+    if steps.window != "steps":
+        return "The recording spans {mean_ns}"
+    outliers = bool(steps.rows["outlier"].any())
+    return "A step takes {mean_ns} (mean of {steps_count}" + ("; median {median_ns})" if outliers else ")")
+
+
+def _span_values(steps: Steps) -> dict[str, Any]:
+    return {"mean_ns": steps.mean_ns, "steps_count": steps.count, "median_ns": steps.median_ns}
+
+
 def _decisive(top: Finding | None, steps: Steps) -> bool:
     return top is not None and top.saving_ns >= DECISIVE_SAVING_SHARE * steps.mean_ns
 
 
-def _leader(phases: Phases, bottlenecks: Bottlenecks | None, decisive: Finding | None) -> tuple[str, float]:
-    """What the sentence is about, and its share: the decisive finding's phase, else the largest phase, else the largest operator.
+def _leader(phases: Phases, bottlenecks: Bottlenecks | None, decisive: Finding | None) -> tuple[str, float, bool]:
+    """What the sentence is about, its share, and whether the decisive finding is about the same.
 
-    An operator comes first only where no marked phase holds LEADING_SHARE.
+    The phase of the decisive finding where it holds nearly as much as the largest one, else the largest phase, else, where no
+    marked phase holds LEADING_SHARE, the largest operator.
     """
     marked = {str(r["phase"]): float(r["phase_share"]) for r in phases.rows.to_dict("records") if r["phase"] != OTHER}
-    if decisive and decisive.phase in marked:
-        return _spoken(decisive.phase), marked[decisive.phase]
     largest = max(marked.items(), key=lambda item: item[1], default=("", 0.0))
+    if decisive and marked.get(decisive.phase, 0.0) >= NEARLY * largest[1] > 0:
+        return _spoken(decisive.phase), marked[decisive.phase], True
     if largest[1] >= LEADING_SHARE or bottlenecks is None or bottlenecks.rows.empty:
-        return _spoken(largest[0] or "the step"), largest[1] or 1.0
+        return _spoken(largest[0] or "the step"), largest[1] or 1.0, False
     by_name = bottlenecks.rows.groupby("name", sort=False)["step_share"].sum()
     name, share = str(by_name.idxmax()), float(by_name.max())
-    return (_spoken(largest[0]), largest[1]) if largest[1] >= share else (name or "Time outside operators", share)
+    if largest[1] >= share:
+        return _spoken(largest[0]), largest[1], False
+    return name or "Time outside operators", share, False
 
 
 def _spoken(phase: str) -> str:
@@ -96,30 +117,35 @@ def _spoken(phase: str) -> str:
     return phase[:1].upper() + phase[1:].replace("_", " ")
 
 
-def _host_bound(steps: Steps, bottlenecks: Bottlenecks | None, top: Finding | None) -> str:
-    """A decisive finding says it; else what holds most of the step: Python and dispatch, or work inside operators."""
-    if top and _decisive(top, steps):
-        return top.bound
+def _composition(bottlenecks: Bottlenecks | None) -> str:
+    """What holds most of the step: Python and dispatch, or work inside operators."""
     if bottlenecks is None:
         return "unknown"
     if bottlenecks.outside_share > 0.5:
         return "host"
-    largest = float(bottlenecks.rows.loc[bottlenecks.rows["name"] != "", "step_share"].max()) if len(bottlenecks.rows) else 0.0
-    return "compute" if largest >= LEADING_SHARE else "balanced"
+    named = bottlenecks.rows[bottlenecks.rows["name"] != ""].groupby("name")["step_share"].sum()
+    if named.empty or named.max() < LEADING_SHARE:
+        return "balanced"
+    return "unknown" if RUNTIME_CALL.match(str(named.idxmax())) else "compute"
 
 
 def _gpu_verdict(gpu: GpuKernels, steps: Steps) -> Verdict:
     devices, kernel = gpu.devices, gpu.kernels.iloc[0]
     computing = bool((devices["compute_ns"] >= GPU_BOUND_SHARE * devices["window_ns"]).all())
-    lede = Text.of(
-        "{kernel} takes {total_share} of all GPU work, {total_ns} in {calls_count} calls. A step takes {mean_ns} on the host "
-        "(mean of {steps_count}). What a change would save on a GPU run cannot be told from these figures alone.",
-        kernel=str(kernel["short_name"]), total_share=float(kernel["total_share"]), total_ns=int(kernel["total_ns"]),
-        calls_count=int(kernel["count"]), mean_ns=steps.mean_ns, steps_count=steps.count,
-    )  # fmt: skip
+    calls = "call" if kernel["count"] == 1 else "calls"
+    lede = "{kernel} takes {total_share} of the time of all kernels and copies, {total_ns} in {calls_count} " + calls + "."
+    if steps.window == "steps":
+        lede += " On the host, " + _span(steps).replace("A step", "a step") + "."
+    values: dict[str, Any] = _span_values(steps) | {
+        "kernel": str(kernel["short_name"]),
+        "total_share": float(kernel["total_share"]),
+        "total_ns": int(kernel["total_ns"]),
+        "calls_count": int(kernel["count"]),
+    }
+    told = Text(lede + " What a change would save on a GPU run cannot be told from these figures alone.", values)
     bound = "compute" if computing and not gpu.idle_withheld else "unknown"
     tag = "GPU busy" if bound == "compute" else TAGS[bound]
-    return Verdict(tag, _busy_sentence(gpu), lede, bound, "high" if not gpu.idle_withheld else "low")
+    return Verdict(tag, _busy_sentence(gpu), told, bound, "high" if not gpu.idle_withheld else "low")
 
 
 def _busy_sentence(gpu: GpuKernels) -> Text:
@@ -153,20 +179,20 @@ def _change_verdict(step: StepChange, phases: PhaseChanges, comparability: Compa
         "before_ns": step.before.mean_ns,
         "after_ns": step.after.mean_ns,
     }
+    if not comparability.comparable:
+        reasons = Text.of("The runs cannot be compared: {reasons}", reasons="; ".join(comparability.reasons))
+        return Verdict("Not comparable", reasons, _change_lede(step, phases, NOT_COMPARABLE), NOT_COMPARABLE, "low")
     sentence = {
         FASTER: "{speedup_ratio} faster: {before_ns} → {after_ns} per step",
         SLOWER: "{speedup_ratio} slower: {before_ns} → {after_ns} per step",
         TOO_FEW_STEPS: "Too few steps to tell: {before_ns} → {after_ns} per step",
     }.get(step.verdict, "No difference beyond noise: {before_ns} → {after_ns} per step")
     tag = {FASTER: "Faster", SLOWER: "Slower", TOO_FEW_STEPS: "Too few steps"}.get(step.verdict, "Within noise")
-    if not comparability.comparable:
-        tag = "Not comparable"
-    steady = step.interval is not None and comparability.comparable
-    confidence: Confidence = "high" if steady and step.apart else "medium" if steady else "low"
-    return Verdict(tag, Text(sentence, values), _change_lede(step, phases, comparability), step.verdict, confidence)
+    confidence: Confidence = "low" if step.interval is None else "high" if step.apart else "medium"
+    return Verdict(tag, Text(sentence, values), _change_lede(step, phases, step.verdict), step.verdict, confidence)
 
 
-def _change_lede(step: StepChange, phases: PhaseChanges, comparability: Comparability) -> Text:
+def _change_lede(step: StepChange, phases: PhaseChanges, verdict: str) -> Text:
     values: dict[str, Any] = {"step_change_ns": step.change_ns, "step_change_share": step.change_share}
     lede = "The mean step differs by {step_change_ns} ({step_change_share}) between these two captures"
     if step.interval and step.speedup_interval:
@@ -174,11 +200,21 @@ def _change_lede(step: StepChange, phases: PhaseChanges, comparability: Comparab
         values |= {"low_change_ns": step.interval.low, "high_change_ns": step.interval.high}
         values |= {"low_ratio": step.speedup_interval.low, "high_ratio": step.speedup_interval.high}
     lede += "."
-    if step.verdict in (FASTER, SLOWER) and len(phases.rows) > 1:
-        lead = phases.rows.iloc[0]
+    same_way = phases.rows[(phases.rows["change_ns"] * step.change_ns > 0) & (phases.rows["status"] != WITHIN_NOISE)]
+    if verdict in (FASTER, SLOWER) and len(phases.rows) > 1 and len(same_way):
+        lead = same_way.iloc[0]
         lede += " The largest part of it is {phase}, {phase_change_ns}."
         values |= {"phase": str(lead["name"]).replace("_", " "), "phase_change_ns": float(lead["change_ns"])}
-    if comparability.reasons:
-        lede += " Do not compare them: {reasons}."
-        values["reasons"] = "; ".join(comparability.reasons)
+    if verdict in (FASTER, SLOWER) and (least := _common_shift(phases)):
+        lede += " Every phase changed that way, the least by {least_share}: part of it may be the machine, so capture again."
+        values["least_share"] = least
     return Text(lede, values)
+
+
+def _common_shift(phases: PhaseChanges) -> float | None:
+    """The least share by which any phase changed, where all of them changed the same way: no fix does that to each of them."""
+    rows = phases.rows
+    if len(rows) < MANY_PHASES or not (rows["status"] == CHANGED).all() or rows["change_ns"].min() < 0 < rows["change_ns"].max():
+        return None
+    least = float((rows["change_ns"].abs() / rows["before_ns"]).min())
+    return least if least >= NOTABLE_SHIFT else None

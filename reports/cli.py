@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..capture.errors import CaptureError, LongpoleError
-from .output import SUFFIXES, Output, beside, both, write
+from .output import SUFFIXES, Output, beside, both, refuse_to_replace, write
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -90,13 +90,25 @@ def demo(folder: Path, force: bool) -> None:
 
 @cli.command(cls=Example, example="longpole capture dqn --variant before -o runs/before")
 @click.argument("workload", type=click.Choice(["dqn"]))
-@click.option("--variant", type=click.Choice(["before", "after"]), default="before", show_default=True)
-@click.option("--mode", type=click.Choice(["train", "infer"]), default="train", show_default=True)
+@click.option(
+    "--variant",
+    type=click.Choice(["before", "after"]),
+    default="before",
+    show_default=True,
+    help="As tutorials write it, or its bottlenecks removed.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["train", "infer"]),
+    default="train",
+    show_default=True,
+    help="Training, or inference with the trained network.",
+)
 @click.option(
     "-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), required=True, help="Bundle folder to make."
 )
 @click.option("--steps", type=click.IntRange(1), default=60, show_default=True, help="Steps to profile.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of network, environment and replay.")
 @click.option("--shapes", is_flag=True, help="Record input shapes (slower).")
 @click.option("--stacks", is_flag=True, help="Record Python stacks (much slower).")
 @click.option("--memory", is_flag=True, help="Record allocations (much slower).")
@@ -117,6 +129,7 @@ def capture(workload: str, folder: Path, **options: Any) -> None:
 @output_option
 def report(run: Path, outputs: tuple[Path, ...]) -> None:
     """Explain one run: HTML and PDF beside it, or the files you name."""
+    refuse_to_replace(outputs, [run])
     made = _run_report(_load(run))
     write(made, [Output(path) for path in outputs] or both(beside(run, "report")))
     _print_verdict(made)
@@ -128,6 +141,7 @@ def report(run: Path, outputs: tuple[Path, ...]) -> None:
 @output_option
 def diff(before: Path, after: Path, outputs: tuple[Path, ...]) -> None:
     """Compare two runs, per step: HTML and PDF beside AFTER, or the files you name."""
+    refuse_to_replace(outputs, [before, after])
     made = _diff_report(_load(before), _load(after))
     write(made, [Output(path) for path in outputs] or both(beside(after, "diff")))
     _print_verdict(made)

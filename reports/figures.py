@@ -32,6 +32,7 @@ MOST_OPS = 12  # rows of the operator chart; more do not fit beside the text
 MOST_KERNELS = 5  # kernels in the bar of GPU work: their names are long
 BRIEF_LENGTH = 28  # of a kernel's name in that bar
 MOST_PARTS = 5  # operators in the step bar of a run without phases: as many as there are spare colours
+FEW_SHARE = 0.1  # of the steps: what `a few` may mean
 MOST_NOTES = 2  # slow steps named in the step chart
 OUTSIDE_LABEL = "outside operators"
 
@@ -53,9 +54,10 @@ def _run_figures(report: Report, medium: Medium) -> Figures:
     gpu = report.result("gpu_kernels")
     charts: dict[str, Chart] = {}
     captions: dict[str, str] = {}
-    parts = _phase_parts(phases.per_step.mean()) if phases.marked or rows is None else _op_parts(rows)
-    charts["step"] = step_bar(medium, parts, steps.mean_ns, id="step")
-    captions["step"] = _step_caption(parts, steps, on_host=gpu is not None)
+    if phases.marked or not gpu or (rows is not None and rows.ops_count):  # a GPU-only recording says nothing about the host
+        parts = _phase_parts(phases.per_step.mean()) if phases.marked or rows is None else _op_parts(rows)
+        charts["step"] = step_bar(medium, parts, steps.mean_ns, id="step")
+        captions["step"] = _step_caption(parts, steps, on_host=gpu is not None)
     if gpu:
         kernels = _kernel_parts(gpu)
         charts["gpu"] = step_bar(medium, kernels, sum(part.ns for part in kernels), id="gpu")
@@ -94,7 +96,7 @@ def _kernel_parts(gpu: GpuKernels) -> list[Part]:
 
 
 def _gpu_caption(kernels: list[Part], name: str) -> str:
-    return f"Of {f.time(sum(part.ns for part in kernels))} of GPU work, {f.time(kernels[0].ns)} is {name}."
+    return f"Of {f.time(sum(part.ns for part in kernels))} of kernels and copies, {f.time(kernels[0].ns)} is {name}."
 
 
 def _brief(name: str) -> str:
@@ -130,7 +132,7 @@ def _columns_caption(steps: Steps) -> str:
     low, high = f.time(float(steps.rows.loc[steps.rows["counted"], "step_ns"].min())), f.time(steps.max_ns)
     spread = f"{steps.count} steps take {low} to {high}"
     if not outliers:
-        return f"{spread}; none stands out."
+        return f"{spread}; none is an outlier."
     return f"{spread}; {outliers} of them {'takes' if outliers == 1 else 'take'} far longer than the median."
 
 
@@ -188,9 +190,17 @@ def _verdict_fill(verdict: str) -> str:
 
 def _dots_caption(step: StepChange) -> str:
     if not step.apart:
-        return "The two sets of steps overlap."
+        return _overlap(step)
     first, second = ("after", "before") if step.change_ns < 0 else ("before", "after")
     return f"The two sets of steps do not overlap: the slowest step {first} is faster than the fastest {second}."
+
+
+def _overlap(step: StepChange) -> str:
+    before, after = (steps.rows.loc[steps.rows["counted"], "step_ns"] for steps in (step.before, step.after))
+    fast, slow, first, second = (after, before, "after", "before") if step.change_ns < 0 else (before, after, "before", "after")
+    if float((fast >= slow.min()).mean()) <= FEW_SHARE:
+        return f"All but a few steps {first} are faster than the fastest step {second}."
+    return "The two sets of steps overlap."
 
 
 def _pair_caption(phases: PhaseChanges) -> str:
@@ -218,7 +228,10 @@ def _diverging(medium: Medium, ops: OpChanges) -> Chart:
 
 
 def _ops_caption(ops: OpChanges) -> str:
+    """Only changes whose interval excludes zero are counted."""
     rows, what = (ops.kernels, "kernels") if len(ops.kernels) else (ops.ops, "operators")
-    real = rows[rows["status"].isin(["changed", "added", "removed"])]
-    less, more = int((real["change_ns"] < 0).sum()), int((real["change_ns"] > 0).sum())
-    return f"{less} {what} take less time than before, {more} take more; the {min(MOST_OPS, len(rows))} largest changes."
+    shown = f"{what.capitalize()} by their change, the {min(MOST_OPS, len(rows))} largest."
+    if rows["low_change_ns"].isna().all():
+        return shown
+    less, more = int((rows["high_change_ns"] < 0).sum()), int((rows["low_change_ns"] > 0).sum())
+    return f"{shown[:-1]}: less time than before for {less}, more for {more} of {len(rows)}."

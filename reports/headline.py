@@ -1,6 +1,7 @@
 """Report -> headline numbers and provenance of page one, as printed text."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..analyze.analyses.bottlenecks import Bottlenecks
 from ..analyze.analyses.gpu_kernels import GpuKernels
@@ -45,12 +46,13 @@ def _step_numbers(report: Report, steps: Steps) -> list[Headline]:
     if steps.window == "trace":
         return [_split("Recording", f.time(steps.mean_ns), "no steps marked")]
     unit = f.choose_unit(steps.mean_ns)
-    numbers = [_split("Step time, mean", f.time(steps.mean_ns), _interval_note(steps.interval, unit, steps.count))]
+    label = "Step on the host, mean" if report.result("gpu_kernels") else "Step time, mean"
+    numbers = [_split(label, f.time(steps.mean_ns), _interval_note(steps.interval, unit, steps.count))]
     if steps.unprofiled_ns and steps.overhead_ratio:
         note = f"median of {_unprofiled_count(report)}; profiled {f.ratio(steps.overhead_ratio)} that"
         numbers.append(_split("Without the profiler", f.time(steps.unprofiled_ns), note))
         samples = report.recordings[0].manifest.samples_per_step if report.recordings[0].manifest else None
-        if samples:
+        if samples and report.result("gpu_kernels") is None:  # on a GPU the host may run ahead: its step time is no throughput
             numbers.append(
                 _split("Throughput", f"{f.number(samples / steps.unprofiled_ns * 1e9, 0)} samples/s", "without the profiler")
             )
@@ -76,7 +78,7 @@ def _gpu_numbers(gpu: GpuKernels) -> list[Headline]:
     note = at_least + ("of the recording" if len(devices) == 1 else f"of the recording, busiest of {len(devices)} GPUs")
     return [
         *([_split("GPU busy", f.share(float(devices["busy_share"].max())), note)] if not gpu.busy_withheld else []),
-        _split("GPU work", f.time(float(devices["busy_ns"].sum())), "kernels and copies, overlap once"),
+        _split("GPU at work", f.time(float(devices["busy_ns"].sum())), "overlapping work counts once"),
         Headline("Kernels", f.count(int(devices["kernel_count"].sum())), "", f"of {gpu.kernels['name'].nunique()} names"),
     ]
 
@@ -106,7 +108,7 @@ def step_changes(report: Report) -> list[Change]:
         _change("Step time, median", before.median_ns, after.median_ns, None),
     ]
     if change.unprofiled_before_ns and change.unprofiled_after_ns:
-        label = "Without the profiler, mean"
+        label = "Without the profiler, median"
         rows.append(_change(label, change.unprofiled_before_ns, change.unprofiled_after_ns, change.unprofiled_interval))
     return rows
 
@@ -132,7 +134,7 @@ def provenance(recording: Recording, version: str) -> list[tuple[str, str]]:
         rows += [
             ("Mode", manifest.mode or ""),
             ("Captured", manifest.captured_at.replace("T", " ").replace("Z", " UTC")),
-            ("Machine", str(manifest.machine.get("cpu", ""))),
+            ("Machine", _machine(manifest.machine)),
             ("Software", ", ".join(f"{name} {versions[key]}" for key, name in SOFTWARE.items() if versions.get(key))),
             ("Code", f"{commit[:12]}{', with uncommitted changes' if program.get('git_dirty') else ''}" if commit else ""),
             ("Command", str(program.get("command") or "")),
@@ -140,6 +142,11 @@ def provenance(recording: Recording, version: str) -> list[tuple[str, str]]:
     used = [name for name in dict.fromkeys(source.devices) if name]
     rows += [("GPU", ", ".join(used)), ("Runtime", source.runtime or "")]
     return [(fact, text) for fact, text in rows if text] + [("Report", f"longpole {version}")]
+
+
+def _machine(facts: dict[str, Any]) -> str:
+    count = facts.get("cpu_usable_count") or facts.get("cpu_count")
+    return str(facts.get("cpu", "")) + (f", {count} CPUs" if count else "")
 
 
 SOFTWARE = {"python": "Python", "torch": "PyTorch", "cuda": "CUDA", "hip": "ROCm"}

@@ -31,6 +31,13 @@ class Recording:
         return self.source.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
     @property
+    def incomplete(self) -> str:
+        """Why the recording holds less than was asked for; empty where it is whole."""
+        if self.manifest is None or self.manifest.complete:
+            return ""
+        return "Incomplete recording: " + " ".join(note.message for note in self.manifest.health if note.code != "no_shapes")
+
+    @property
     def digest(self) -> str:
         """The first twelve digits of the trace file's SHA-256."""
         return self.source.files[0].sha256[:12]

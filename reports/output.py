@@ -1,6 +1,6 @@
 """Report and paths -> files: the format goes by suffix, everything is rendered before anything is written."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,16 @@ def beside(run: Path, kind: str) -> Path:
     folder = run.resolve()
     name = folder.name if is_bundle(run) else folder.name.split(".json")[0]
     return folder.with_name(f"{name}.{kind}")
+
+
+def refuse_to_replace(outputs: Iterable[Path], runs: Iterable[Path]) -> None:
+    """RenderError when a report would be written over a trace, or into a bundle's own files."""
+    for output in outputs:
+        place = output.resolve()
+        for run in runs:
+            own_files = [run / file.name for file in run.iterdir()] if is_bundle(run) else [run]
+            if any(place == own.resolve() for own in own_files):
+                raise RenderError(f"{output} is a file of the run itself and would be lost; name another place with -o.")
 
 
 def both(stem: Path) -> list[Output]:

@@ -105,29 +105,33 @@ def _measures(report: Report) -> Json:
         "step_max_us": us(steps.max_ns),
         "outlier_steps": [_step_number(name) for name in steps.rows.loc[steps.rows["outlier"], "name"]],
         "mode": steps.mode,
-        "top_bottleneck": OLD_BOUNDS.get(report.verdict.bound, report.verdict.bound),
+        "top_bottleneck": _old_bound(report.verdict.bound, on_gpu=gpu is not None),
     }
     if steps.interval:
         measures |= {"step_mean_low_us": us(steps.interval.low), "step_mean_high_us": us(steps.interval.high)}
     if steps.unprofiled_ns:
-        measures |= _unprofiled_measures(report.recordings[0], steps)
+        measures |= _unprofiled_measures(report.recordings[0], steps, on_gpu=gpu is not None)
     if rows is not None:
         measures |= {"ops_per_step": round(rows.ops_count, 3), "tiny_ops_per_step": round(rows.tiny_ops_count, 3)}
         measures["outside_ops_us"] = us(rows.outside_ns)
-        measures["self_us"] = {str(n): us(ns) for n, ns in _total_self(rows.rows, steps.count).items() if n}
+        measures["step_self_us"] = {str(n): us(ns) for n, ns in _total_self(rows.rows, steps.count).items() if n}
     if report.findings:
         measures["saving_upper_bound_us"] = us(report.findings[0].high_ns)
     return measures | (_gpu_measures(gpu.devices) if gpu else {})
 
 
-def _unprofiled_measures(recording: Recording, steps: Steps) -> Json:
+def _old_bound(bound: str, on_gpu: bool) -> str | None:
+    return bound if bound == "compute" and not on_gpu else OLD_BOUNDS.get(bound, bound)
+
+
+def _unprofiled_measures(recording: Recording, steps: Steps, on_gpu: bool) -> Json:
     manifest = recording.manifest
     assert manifest and steps.unprofiled_ns
     measures: Json = {
         "unprofiled_step_median_us": us(steps.unprofiled_ns),
         "unprofiled_step_count": len(manifest.unprofiled_step_ns),
     }
-    if manifest.samples_per_step:
+    if manifest.samples_per_step and not on_gpu:  # on a GPU the host may run ahead: its step time is no throughput
         measures["samples_per_s"] = round(manifest.samples_per_step / steps.unprofiled_ns * 1e9, 3)
     return measures
 
@@ -327,7 +331,7 @@ def difference(report: Report) -> Json:
             "ci_high_us": us(high),
             "speedup": round(step.speedup_ratio, 4),
             **_speedup_interval(step),
-            "verdict": step.verdict,
+            "verdict": step.verdict if comparable.comparable else None,
         },
         "unprofiled": _unprofiled_change(step),
         "rows": sorted(rows, key=lambda row: -abs(row["change_us"])),

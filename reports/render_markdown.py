@@ -22,6 +22,7 @@ def render_markdown(report: Report) -> bytes:
         f"## {escaped(sentence(report.verdict.sentence))}",
         f"**{escaped(report.verdict.tag)}** · {escaped(names)}",
         escaped(sentence(report.verdict.lede)),
+        *[f"**{escaped(recording.incomplete)}**" for recording in report.recordings if recording.incomplete],
         *body,
         f"<sub>{escaped(' '.join(coverage_line(recording) for recording in report.recordings))} longpole {report.version}, "
         f"{escaped(', '.join(f'{r.source.files[0].name} sha256 {r.digest}' for r in report.recordings))}</sub>",

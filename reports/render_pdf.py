@@ -4,7 +4,7 @@ import contextlib
 import io
 import logging
 import platform
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from ..capture.errors import RenderError
@@ -31,7 +31,7 @@ def render_pdf(report: Report) -> bytes:
     style = weasyprint.CSS(string=pdf_style(), font_config=fonts, url_fetcher=fetcher)
     html = weasyprint.HTML(string=text, url_fetcher=fetcher, base_url="report:/")
     document = html.render(stylesheets=[style], font_config=fonts, pdf_variant=VARIANT)
-    when = created(report) or datetime.fromtimestamp(0)  # the default would be now
+    when = created(report) or datetime.fromtimestamp(0, UTC)  # the default would be now
     numbers = weasyprint.Attachment(
         string=render_json(report), name="summary.json", description="All numbers of this report",
         created=when, modified=when, relationship="Data",

@@ -28,6 +28,9 @@ class TerminalReport:
         report = self.report
         yield Text(sentence(report.verdict.sentence), style="bold")
         yield Text(sentence(report.verdict.lede))
+        for recording in report.recordings:
+            if recording.incomplete:
+                yield Text(recording.incomplete, style="yellow")
         yield Text("")
         yield from _run(report, options.max_width) if report.kind == "run" else _diff(report, options.max_width)
         for recording in report.recordings:

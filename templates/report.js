@@ -36,9 +36,9 @@ if (tip) {
   page.addEventListener("scroll", function () { tip.hidden = true; }, { passive: true });
 }
 
-/* Sorting: click a header, largest first; again, smallest first. data-v on a cell is its value where the text is not. */
+/* Sorting: click a header, largest first; again, smallest first. */
 function value(cell) {
-  var text = (cell.getAttribute("data-v") || cell.textContent).trim();
+  var text = cell.textContent.trim();
   var number = parseFloat(text.replace(/\u2212/g, "-").replace(/[,\u202f]/g, ""));
   return isNaN(number) ? text.toLowerCase() : number;
 }

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longpole.analyze.callstack import children_sum, parents, without_duplicates
+from longpole.analyze.callstack import children_sum, parents, tree_sum, without_duplicates
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 20), st.integers(0, 12), st.integers(0, 1)).map(lambda r: (r[0], r[0] + r[1], r[2])),
@@ -63,3 +63,15 @@ def test_a_child_of_the_same_name_with_a_sibling_stays():
 
 def test_children_add_up_to_their_direct_parent_only():
     assert children_sum(np.array([-1, 0, 1, 0]), np.array([100, 30, 10, 20])).tolist() == [50, 10, 0, 0]
+
+
+def test_a_tree_sums_what_lies_inside():
+    assert tree_sum(np.array([-1, 0, 1, 0]), np.array([1, 2, 3, 4])).tolist() == [10, 5, 3, 4]
+
+
+def test_very_deep_nesting_is_no_trouble():
+    depth = 20_000  # a second for a pass that is quadratic is minutes
+    start, end = np.arange(depth), 2 * depth - np.arange(depth)
+    nested = parents(start, end, np.zeros(depth, np.int64))
+    assert nested.tolist() == list(range(-1, depth - 1))
+    assert tree_sum(nested, np.ones(depth, np.int64))[0] == depth

@@ -100,7 +100,7 @@ def test_a_report_lies_beside_its_trace_as_html_and_pdf(longpole: Command, trace
     assert names(tmp_path) == ["train.json", "train.report.html", "train.report.pdf"]
     lines = done.out.splitlines()
     assert [Path(line.removeprefix("Wrote ")).name for line in lines[:2]] == ["train.report.html", "train.report.pdf"]
-    assert lines[2] == "Sampling holds 42\u202f% of every step"
+    assert lines[2] == "Sampling holds 42\u202f% of the step"
     assert done.err == ""
 
 
@@ -150,7 +150,7 @@ def test_a_diff_takes_two_runs_and_lies_beside_the_second(longpole: Command, tmp
 def test_a_summary_is_the_verdict_and_the_main_numbers(longpole: Command, trace: Path, tmp_path: Path):
     done = longpole("summary", trace)
     assert (done.status, done.err) == (0, "")
-    assert done.out.startswith("Sampling holds 42\u202f% of every step\n")
+    assert done.out.startswith("Sampling holds 42\u202f% of the step\n")
     assert "aten::select" in done.out
     assert names(tmp_path) == ["train.json"]
 
@@ -320,3 +320,14 @@ def test_names_of_files_are_text_even_with_markup(longpole: Command, tmp_path: P
     done = longpole("report", name, "-o", "[red].md")
     assert done.status == 0, done.err
     assert "Wrote [red].md" in done.out
+
+
+def test_a_report_never_replaces_the_run_it_is_about(longpole: Command, trace: Path, tmp_path: Path):
+    before = trace.read_bytes()
+    done = longpole("report", trace, "-o", trace)
+    assert done.status == 1
+    assert trace.read_bytes() == before
+    bundle = write_bundle(tmp_path / "run", training())
+    done = longpole("report", bundle, "-o", bundle / "manifest.json")
+    assert done.status == 1
+    assert (bundle / "manifest.json").read_text(encoding="utf-8").startswith("{")

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from make_trace import backward, kernel, make_bundle, make_trace, op, step
+from make_trace import annotation, backward, kernel, make_bundle, make_trace, op, step
 
 from longpole.analyze.diffs.comparability import Comparability, comparability
 
@@ -64,3 +64,16 @@ def test_another_version_or_number_of_steps_is_shown_and_does_no_harm():
     found = comparability(before, after)
     assert [status(found)[fact] for fact in ("PyTorch", "Steps")] == ["different", "different"]
     assert found.comparable
+
+
+def test_a_whole_recording_and_a_step_or_prefill_and_decode_are_not_comparable():
+    unmarked, marked = make_trace([op("aten::mm", 0, 90)]), make_trace([step(1, 0, 100), op("aten::mm", 0, 90)])
+    assert status(comparability(unmarked, marked))["Steps marked"] == "different"
+    decode, prefill = (make_trace([annotation(f"step[{kind} bs=2]", 0, 100)]) for kind in ("DECODE", "PREFILL"))
+    assert not comparability(decode, prefill).comparable
+
+
+def test_models_of_other_sizes_are_not_comparable():
+    events = [step(1, 0, 100), op("aten::mm", 0, 90)]
+    small, large = (make_bundle(events, program={"parameters": count}) for count in (10, 20))
+    assert comparability(small, large).reasons == ["Parameters of the model: 10 before, 20 after"]

@@ -38,11 +38,11 @@ def test_without_phases_the_bar_is_made_of_operators():
 def test_on_a_gpu_run_the_step_is_that_of_the_host_and_the_gpu_has_a_bar_of_its_own():
     texts = captions("gpu")
     assert texts["step"] == "Of a 900 us step on the host, 800 us is outside operators."
-    assert texts["gpu"].startswith("Of 2.70 ms of GPU work, 1.80 ms is gemm<")
+    assert texts["gpu"].startswith("Of 2.70 ms of kernels and copies, 1.80 ms is gemm<")
 
 
 def test_the_columns_say_how_far_the_steps_spread():
-    assert captions("trace")["steps"] == "12 steps take 940 us to 970 us; none stands out."
+    assert captions("trace")["steps"] == "12 steps take 940 us to 970 us; none is an outlier."
 
 
 def test_an_outlier_is_counted_in_the_caption_and_named_in_the_chart(tmp_path: Path):
@@ -58,7 +58,7 @@ def test_a_diff_says_what_changed_most():
     assert texts["dots"] == "The two sets of steps do not overlap: the slowest step after is faster than the fastest before."
     assert texts["pair"] == "After the change, act is the largest phase: 22 % of the step."  # 100 of 465
     # less: the reads, both updates, time outside; more: index and the fused update
-    assert texts["ops"] == "4 operators take less time than before, 2 take more; the 9 largest changes."
+    assert texts["ops"] == "Operators by their change, the 9 largest: less time than before for 4, more for 2 of 9."
 
 
 def test_a_slower_run_is_said_to_be_slower(tmp_path: Path):
@@ -71,7 +71,7 @@ def test_a_slower_run_is_said_to_be_slower(tmp_path: Path):
 def test_a_run_against_itself_overlaps():
     texts = captions("gpu diff")
     assert texts["dots"] == "The two sets of steps overlap."
-    assert texts["ops"] == "0 kernels take less time than before, 0 take more; the 3 largest changes."
+    assert texts["ops"] == "Kernels by their change, the 3 largest: less time than before for 0, more for 0 of 3."
 
 
 def test_many_operators_become_a_few_and_the_rest(tmp_path: Path):

@@ -33,7 +33,7 @@ def test_a_host_run_shows_how_many_operators_python_calls_and_the_time_outside_t
 def test_a_gpu_run_shows_how_busy_the_gpu_is():
     numbers = shown("gpu")
     assert numbers["GPU busy"] == "46 %|of the recording"  # 2,700 of 5,900
-    assert numbers["GPU work"] == "2.70 ms|kernels and copies, overlap once"
+    assert numbers["GPU at work"] == "2.70 ms|overlapping work counts once"
     assert numbers["Kernels"] == "12 |of 3 names"
     assert "Outside operators" not in numbers
 
@@ -57,7 +57,7 @@ def test_a_busy_share_that_cannot_be_told_is_left_out(tmp_path: Path):
     early = [{**e, "ts": e["ts"] - 200} if e["name"].startswith("void gemm") else e for e in gpu()]
     numbers = {h.label for h in headlines(run_report_of(write(tmp_path / "early.json", early, **H200)))}
     assert "GPU busy" not in numbers
-    assert "GPU work" in numbers
+    assert "GPU at work" in numbers
 
 
 def test_no_run_has_more_than_five_numbers():
@@ -72,7 +72,7 @@ def test_a_diff_compares_the_mean_the_median_and_the_steps_without_the_profiler(
     assert rows == [
         ["Step time, mean", "955.0 us", "465.0 us", "-490.0 us", "-51 %", "faster"],
         ["Step time, median", "955.0 us", "465.0 us", "-490.0 us", "-51 %", ""],
-        ["Without the profiler, mean", "510.0 us", "255.0 us", "-255.0 us", "-50 %", ""],
+        ["Without the profiler, median", "510.0 us", "255.0 us", "-255.0 us", "-50 %", ""],
     ]
     assert len(step_changes(reports()["bare diff"])) == 2
 

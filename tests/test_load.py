@@ -217,8 +217,8 @@ def test_unknown_categories_metadata_and_flows_are_ignored_and_counted():
     ("content", "says"),
     [
         (b"", "is empty"),
-        (b"hello", "is not valid JSON"),
-        (b"PK\x03\x04", "is not valid JSON"),
+        (b"hello", "it holds no JSON"),
+        (b"PK\x03\x04", "it holds no JSON"),
         (trace_text(ONE_STEP).encode()[:-20], "truncated"),
         (b'{"traceEvents":[{"name":"a "quoted" name"}]}', "is not valid JSON"),
         (b'[{"args":{"Input Dims":' + b"[" * 100_000, "is not valid JSON"),
@@ -331,3 +331,29 @@ def test_a_damaged_snapshot_is_refused(tmp_path: Path):
     (folder / file.name).write_text("{")
     with pytest.raises(BundleError, match="SHA-256 differs"):
         load_snapshot(folder, file)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"with_stack": True}, {"deviceProperties": None}, {"distributedInfo": None}, {"schemaVersion": "1"},
+        {"deviceProperties": [7]}, {"baseTimeNanoseconds": 10**30}, {"cuda_runtime_version": "12"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_one_odd_value_beside_the_events_loses_nothing(odd: dict[str, Any]):
+    assert make_trace(ONE_STEP, **odd).coverage.used == len(ONE_STEP)
+
+
+def test_elements_that_are_no_events_are_dropped_and_counted(tmp_path: Path):
+    text = trace_text(ONE_STEP).replace(
+        '"traceEvents": [', '"traceEvents": [7, {"ph": "X", "args": []}, {"ph": "X", "pid": 1.5}, '
+    )
+    trace = load(written(tmp_path, text))
+    assert (trace.coverage.used, trace.coverage.dropped) == (len(ONE_STEP), 3)
+    assert [warning.code for warning in trace.warnings] == ["malformed_events"]
+
+
+def test_a_path_that_is_too_long_is_refused_in_one_line():
+    with pytest.raises(BundleError, match="cannot be"):
+        load("x" * 5000)

@@ -84,7 +84,7 @@ def of_run(summary: dict[str, Any]) -> Known:
     ]
     if "unprofiled_step_median_us" in measures:
         known.plain.append(measures["step_median_us"] / measures["unprofiled_step_median_us"])
-    selves = {name: us / measures["step_count"] for name, us in measures["self_us"].items()}
+    selves = {name: us / measures["step_count"] for name, us in measures["step_self_us"].items()}
     known.times_us += [*selves.values(), *(mean - us for us in selves.values())]
     known.per_cent += [us / mean * 100 for us in selves.values()]
     for number, finding in enumerate(summary["findings"], 1):

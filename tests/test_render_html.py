@@ -144,7 +144,9 @@ def test_the_contents_name_the_sections_in_their_order():
 
 
 def test_steps_that_were_cut_off_are_named():
-    assert f"{STEPS} of {STEPS + 1} steps are whole and counted; the last one was cut off" in " ".join(page("bundle").lines)
+    assert f"{STEPS} of {STEPS + 1} steps are whole and counted; the last one is set aside as cut off" in " ".join(
+        page("bundle").lines
+    )
 
 
 def test_long_tables_can_be_filtered_and_sorted_and_short_ones_say_so_not(tmp_path: Path):

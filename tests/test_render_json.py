@@ -68,7 +68,7 @@ def test_numbers_are_finite_and_no_time_is_finer_than_a_nanosecond(kind: str):
     def check(key: str, value: Any) -> None:
         if isinstance(value, dict):
             for name, inner in value.items():
-                check(key if key == "self_us" else name, inner)
+                check(key if key == "step_self_us" else name, inner)
         elif isinstance(value, list):
             for inner in value:
                 check(key, inner)
@@ -127,7 +127,7 @@ def test_measures_of_a_training_run():
         "tiny_ops_per_step": 60, "saving_upper_bound_us": 400,
     }  # fmt: skip
     assert expected.items() <= measures.items()
-    assert measures["self_us"]["aten::select"] == 12 * 240
+    assert measures["step_self_us"]["aten::select"] == 12 * 240
     assert measures["step_mean_low_us"] < 955 < measures["step_mean_high_us"]
 
 
@@ -279,7 +279,8 @@ def test_a_diff_has_the_published_keys(kind: str):
     assert list(diff) == ["schema", "sources", "comparable", "steps", "step", "unprofiled", "rows", "verdict"]
     keys = {"before_us", "after_us", "change_us", "change_pct", "ci_low_us", "ci_high_us", "speedup", "verdict"}
     assert keys <= set(diff["step"])
-    assert diff["step"]["verdict"] in ("faster", "slower", "within_noise", "too_few_steps")
+    assert diff["step"]["verdict"] in ("faster", "slower", "within_noise", "too_few_steps", None)
+    assert (diff["step"]["verdict"] is None) is not diff["comparable"]["comparable"]
     for r in diff["rows"]:
         assert set(r) == {"kind", "name", "before_us", "after_us", "change_us", "ci_low_us", "ci_high_us", "status"}
         assert r["kind"] in ("phase", "op", "kernel")

@@ -64,7 +64,7 @@ def test_every_mark_of_markdown_is_escaped():
 
 def test_a_run_leads_with_its_verdict_and_lists_its_changes():
     lines = plain(text("trace")).split("\n")
-    assert lines[0] == "## Sampling holds 42 % of every step"
+    assert lines[0] == "## Sampling holds 42 % of the step"
     assert lines[2] == "**Host-bound** · train.json"
     assert "| 1 | Batch the 60 small operator calls in sampling | -393 us | -400 us to -236 us | high |" in lines
     assert "| aten::select | sampling | 240.0 | 25.1 |" in lines

@@ -69,3 +69,9 @@ def test_a_trace_without_operators_has_nothing_to_look_at():
 def test_without_marked_steps_calls_per_step_cannot_be_counted():
     with pytest.raises(MissingData, match=r"profiler\.step\(\)"):
         repeated_ops(make_trace(turns(20)[1:]))
+
+
+def test_layers_in_a_phase_of_any_name_are_no_loop():
+    layers = [op("aten::linear", 10 * i, 10 * i + 8) for i in range(24)]
+    for name in ("encoder", "act", "input"):
+        assert repeated_ops(make_trace([step(1, 0, 300), phase(name, 0, 240)], layers)).findings == ()

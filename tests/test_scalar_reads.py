@@ -40,3 +40,8 @@ def test_on_a_gpu_the_time_of_a_read_is_a_wait():
 def test_a_trace_without_operators_has_nothing_to_look_at():
     with pytest.raises(MissingData, match="CPU activity"):
         scalar_reads(make_trace([step(1, 0, 100)]))
+
+
+def test_a_tensor_as_a_condition_is_a_read():
+    reads = [op("aten::is_nonzero", 10, 20), op("aten::item", 12, 18)]
+    assert scalar_reads(make_trace([step(1, 0, 100)], reads)).rows["calls_count"].tolist() == [1]

@@ -1,4 +1,4 @@
-from make_trace import annotation, kernel, loop, make_trace, op, step
+from make_trace import annotation, kernel, loop, make_bundle, make_trace, op, step
 
 from longpole.analyze.step_marks import marked_steps
 
@@ -84,3 +84,16 @@ def test_without_marks_the_window_is_the_one_step_on_the_busiest_thread():
 
 def test_a_step_without_length_is_no_step():
     assert marked_steps(make_trace([step(1, 0, 0), op("a", 0, 40)]))["name"].tolist() == ["window"]
+
+
+def test_steps_of_another_thread_or_that_overlap_are_set_aside():
+    trace = make_trace([step(1, 0, 100), step(2, 0, 90, tid=2), step(3, 80, 180), step(4, 180, 280)])
+    rows = marked_steps(trace)
+    assert rows["aside"].tolist() == [False, True, True, False]
+    assert rows["counted"].tolist() == [True, False, False, True]
+
+
+def test_a_bundle_whose_recorder_counted_its_steps_has_no_partial_one():
+    events = [step(i, 100 * i, 100 * i + 100) for i in range(4)] + [step(4, 400, 420)]
+    assert marked_steps(make_trace(events))["partial"].tolist() == [False] * 4 + [True]
+    assert not marked_steps(make_bundle(events, options={"recorded_steps": 5}))["partial"].any()

@@ -158,3 +158,23 @@ def test_the_decomposition_agrees_with_a_loop_over_instants_and_adds_up(ranges: 
             continue
         ours = found.rows[found.rows["step"] == row].groupby(["phase", "name"])["self_ns"].sum() // 1000
         assert {key: us for key, us in ours.items() if us} == dict(instants(ranges, begin, end))
+
+
+def test_backward_nodes_are_not_joined_over_a_phase_or_a_long_pause():
+    nodes = [backward("AddmmBackward0", 10, 20, tid=2), backward("AddmmBackward0", 80, 90, tid=2)]
+    assert phase_us([step(1, 0, 100)], nodes)["backward"] == 80
+    marked = phase_us([step(1, 0, 100), phase("d_step", 5, 50), phase("g_step", 50, 95)], nodes)
+    assert marked == {"d_step": 35, "g_step": 35, "backward": 20, "other": 10}
+    apart = [backward("AddmmBackward0", 10, 20, tid=2), backward("AddmmBackward0", 2_000, 2_010, tid=2)]
+    assert phase_us([step(1, 0, 3_000)], apart)["backward"] == 20
+
+
+def test_the_forward_pass_of_a_closure_is_not_the_optimizers():
+    closure = [annotation("Optimizer.step#SGD.step", 0, 90), op("aten::linear", 5, 30), backward("AddmmBackward0", 40, 70)]
+    assert phase_us([step(1, 0, 100)], closure) == {"backward": 30, "optimizer": 20, "other": 50}
+
+
+def test_a_phase_of_the_recorder_is_known_by_its_aliases_too():
+    assert phase_us([step(1, 0, 100), phase("Fwd", 0, 40), phase("Encoder", 40, 70)]) == {
+        "forward": 40, "Encoder": 30, "other": 30,
+    }  # fmt: skip

@@ -8,16 +8,20 @@ from ..step_time import step_time
 from ..trace import Trace
 
 PHASE = "data_loading"
-WORKERS = "_MultiProcessingDataLoaderIter"  # torch names the iterator in enumerate(DataLoader)#…
+HAND_OVER_NS = 1_000_000  # a batch that comes from another process costs about a millisecond: pickling, queue, wake-up
+WORKERS, NO_WORKERS = "_MultiProcessingDataLoaderIter", "_SingleProcessDataLoaderIter"  # in enumerate(DataLoader)#…
 
 
 @dataclass(frozen=True, eq=False)
 class DataWait:
-    """Time of the data_loading phase per step, and of the rest; `workers`: whether worker processes load already."""
+    """Time of the data_loading phase per step, and of the rest.
+
+    `workers`: whether a DataLoader's worker processes load already; None where the trace names no DataLoader.
+    """
 
     loading_ns: float
     rest_ns: float
-    workers: bool
+    workers: bool | None
     findings: tuple[Finding, ...]
 
 
@@ -28,14 +32,21 @@ def data_wait(trace: Trace) -> DataWait:
         raise MissingData("Nothing in the steps marks data loading; use a DataLoader, or record.steps(loader).")
     loading_ns = float(found.rows.loc[found.rows["phase"] == PHASE, "self_ns"].sum()) / found.count
     rest_ns = found.step_ns - loading_ns
-    workers = any(WORKERS in name for name in trace.names)
-    findings = () if len(trace.device) else notable([_finding(loading_ns, rest_ns, workers)], found.step_ns)
+    workers = _workers(trace)
+    known = workers is not None and not len(trace.device)
+    findings = notable([_finding(loading_ns, rest_ns, workers)], found.step_ns) if known else ()
     return DataWait(loading_ns, rest_ns, workers, findings)
 
 
-def _finding(loading_ns: float, rest_ns: float, workers: bool) -> Finding:
-    """Saving: loading runs beside the rest of the step, so the shorter of the two vanishes; with enough workers all of it."""
-    hidden_ns = loading_ns if workers else min(loading_ns, rest_ns)
+def _workers(trace: Trace) -> bool | None:
+    if any(WORKERS in name for name in trace.names):
+        return True
+    return False if any(NO_WORKERS in name for name in trace.names) else None
+
+
+def _finding(loading_ns: float, rest_ns: float, workers: bool | None) -> Finding:
+    """Saving: loading runs beside the rest of the step: the shorter of the two vanishes, but for handing the batch over."""
+    hidden_ns = max(0.0, (loading_ns if workers else min(loading_ns, rest_ns)) - HAND_OVER_NS)
     return Finding(
         id="data_wait",
         title=Text.of("Add loader workers") if workers else Text.of("Load the next batch in worker processes"),

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...capture.errors import MissingData
 from .. import trace as t
-from ..callstack import children_sum, parents, without_duplicates
+from ..callstack import children_sum, parents, tree_sum, without_duplicates
 from ..trace import Ints, Mask, Trace
 
 SKIPPED = {
@@ -30,7 +30,7 @@ WITH_FRAMES = (*WITHOUT_FRAMES, t.PYTHON)
 STEP_NAME = "ProfilerStep*"
 SUMS = [
     "count", "self_cpu_ns", "cpu_ns", "self_device_ns", "device_ns",
-    "self_cpu_bytes", "cpu_bytes", "self_device_bytes", "device_bytes",
+    "self_cpu_bytes", "cpu_bytes", "self_device_bytes", "device_bytes", "torch_extra_ns",
 ]  # fmt: skip
 TORCH_FLOATS = ["self_cpu_torch_us", "cpu_torch_us"]
 KEYS = ["name", "device_type", "is_user_annotation", "input_shapes"]
@@ -43,7 +43,8 @@ class OpTable:
     Columns: name; device_type ("CPU" or "CUDA"); is_user_annotation; input_shapes ("" or, by shape, the list as torch prints it);
     count; self_cpu_ns, cpu_ns (sum of durations; a recursive op counts at every level); self_device_ns, device_ns (kernels
     launched by the op itself; by it or the ops inside it; on a device row the duration); the same four for memory in bytes,
-    allocations minus releases; self_cpu_torch_us, cpu_torch_us: the same times with torch's own rounding errors, for printing.
+    allocations minus releases; self_cpu_torch_us, cpu_torch_us: the same times with torch's own rounding errors, for printing;
+    torch_extra_ns: what torch's device_ns has too much by a collision of ids.
     `has_device`, `has_memory`: whether the recording has such events at all.
     """
 
@@ -114,7 +115,8 @@ def _host_events(trace: Trace, categories: tuple[int, ...]) -> pd.DataFrame:
     duration = in_order.end_ns - in_order.start_ns
     inside = np.where(kept, parent, -1)
     own_device = np.where(synchronous, _kernel_ns(trace, in_order), 0)[stands_for]
-    device = _up_the_tree(inside, np.where(kept, own_device, 0))
+    device = tree_sum(inside, np.where(kept, own_device, 0))
+    torch_extra = tree_sum(inside, np.where(kept & synchronous, _collision_ns(trace, in_order), 0))
     memory = {kind: _allocated(trace, in_order, kind) for kind in ("cpu", "device")}
     torch_us = _torch_us(trace, in_order)
     children_us = np.bincount(inside[inside >= 0], weights=torch_us[inside >= 0], minlength=len(inside))
@@ -134,6 +136,7 @@ def _host_events(trace: Trace, categories: tuple[int, ...]) -> pd.DataFrame:
         "cpu_torch_us": torch_us,
         **{f"self_{kind}_bytes": size - children_sum(inside, size) for kind, size in memory.items()},
         **{f"{kind}_bytes": size for kind, size in memory.items()},
+        "torch_extra_ns": torch_extra,
     })  # fmt: skip
     return events[kept]
 
@@ -193,39 +196,26 @@ def _kernel_ns(trace: Trace, host: t.HostRanges) -> Ints:
     return total
 
 
-def _collisions(trace: Trace) -> tuple[dict[str, int], int]:
-    """Runtime calls without an op whose own number equals an op's id: torch takes them for that op once more.
-
-    For each such call by name the device time it gets too much, and the time of the runtime calls that the op really made.
-    """
-    host = trace.host
+def _collided(host: t.HostRanges) -> Ints:
+    """For each runtime call without an op whose own number equals an op's id: that op, for which torch takes it; else -1."""
     calls = (host.category == t.RUNTIME) & (host.external_id <= 0)
-    owner = np.where(calls, _owners(host, host.correlation), -1)
-    extra_ns = np.where(owner >= 0, _kernel_ns(trace, host)[np.maximum(owner, 0)], 0)
+    return np.where(calls, _owners(host, host.correlation), -1)
+
+
+def _collision_ns(trace: Trace, host: t.HostRanges) -> Ints:
+    """The device time that torch gives each such call: the op's, a second time."""
+    owner = _collided(host)
+    return np.where(owner >= 0, _kernel_ns(trace, host)[np.maximum(owner, 0)], 0)
+
+
+def _collisions(trace: Trace) -> tuple[dict[str, int], int]:
+    """By name the device time that such calls get too much, and the time of the runtime calls that the ops really made."""
+    host = trace.host
+    extra_ns = _collision_ns(trace, host)
     rows = np.flatnonzero(extra_ns)
     extra = pd.Series(extra_ns[rows]).groupby([str(trace.names[n]) for n in host.name[rows]]).sum()
-    made_by_them = (host.category == t.RUNTIME) & np.isin(_owners(host, host.external_id), owner[rows])
-    moved_ns = int((host.end_ns - host.start_ns)[made_by_them].sum())
-    return {str(name): int(ns) for name, ns in extra.items()}, moved_ns
-
-
-def _up_the_tree(parent: Ints, value: Ints) -> Ints:
-    """Each row's value plus that of all rows inside it. A parent's row number may be larger than its child's."""
-    total = value.copy()
-    depth = _depths(parent)
-    for level in range(int(depth.max(initial=0)), 0, -1):
-        rows = np.flatnonzero(depth == level)
-        np.add.at(total, parent[rows], total[rows])
-    return total
-
-
-def _depths(parent: Ints) -> Ints:
-    depth = np.zeros(len(parent), np.int64)
-    above = parent.copy()
-    while (inside := above >= 0).any():
-        depth[inside] += 1
-        above[inside] = parent[above[inside]]
-    return depth
+    made_by_them = (host.category == t.RUNTIME) & np.isin(_owners(host, host.external_id), _collided(host)[rows])
+    return {str(name): int(ns) for name, ns in extra.items()}, int((host.end_ns - host.start_ns)[made_by_them].sum())
 
 
 def _allocated(trace: Trace, host: t.HostRanges, kind: str) -> Ints:
@@ -276,5 +266,5 @@ def _plain_rows(
         "start_ns": start, "end_ns": end, "name": name, "device_type": device_type, "is_user_annotation": is_annotation,
         "input_shapes": "[]", "count": 1, "self_cpu_ns": 0, "cpu_ns": 0, "self_device_ns": device_ns, "device_ns": device_ns,
         "self_cpu_bytes": 0, "cpu_bytes": 0, "self_device_bytes": 0, "device_bytes": 0,
-        "self_cpu_torch_us": 0.0, "cpu_torch_us": 0.0,
+        "self_cpu_torch_us": 0.0, "cpu_torch_us": 0.0, "torch_extra_ns": 0,
     })  # fmt: skip

@@ -9,10 +9,12 @@ from ...capture.errors import MissingData
 from .. import trace as t
 from ..findings import Evidence, Finding, Text, notable
 from ..intervals import union
-from ..step_time import outermost_ops, row_at, step_time
+from ..step_time import OPTIMIZER_RANGE, outermost_ops, row_at, step_time, update_start
 from ..trace import Ints, Trace
 
-RANGE = "Optimizer.step#"  # torch marks every optimizer's step so
+GROUPED_NS = 40_000  # what a foreach or fused update of a few small tensors costs itself
+DISPATCH_NS = 10_000  # an operator on a tiny tensor takes 1 to 10 µs, all of it dispatch
+SMALL_NS = 50_000  # a mean call above this is arithmetic, and that stays
 TOGETHER = ("aten::_foreach_", "aten::_fused_")  # operators that take all parameters at once
 
 
@@ -20,8 +22,9 @@ TOGETHER = ("aten::_foreach_", "aten::_fused_")  # operators that take all param
 class OptimizerStep:
     """`rows`: name; calls_count (outermost, per step); ops_ns (per step), of operators inside Optimizer.step#... ranges.
 
-    `optimizer_ns`: those ranges, per step. `together`: whether foreach or fused operators do the update. `parameters`: tensors
-    updated one by one, as the calls of the rarest repeated in-place operator tell; 0 where none is.
+    `optimizer_ns`: those ranges, per step, without the forward and backward pass of a closure. `together`: whether foreach or
+    fused operators do the update. `parameters`: tensors updated one by one, as the calls of the rarest repeated in-place
+    operator tell; 0 where none is.
     """
 
     rows: pd.DataFrame
@@ -51,10 +54,11 @@ def optimizer_step(trace: Trace) -> OptimizerStep:
 def _ranges(trace: Trace, counted: pd.DataFrame) -> tuple[Ints, Ints]:
     """The optimizer's ranges that lie in counted steps, on the steps' threads."""
     host = trace.host
-    named = np.array([name.startswith(RANGE) for name in trace.names], bool)
+    named = np.array([name.startswith(OPTIMIZER_RANGE) for name in trace.names], bool)
     marked = host[(host.category == t.ANNOTATION) & named[host.name] & np.isin(host.thread, counted["thread"].to_numpy())]
     inside = row_at(counted["start_ns"].to_numpy(), counted["end_ns"].to_numpy(), marked.start_ns) >= 0
-    return union(marked.start_ns[inside], marked.end_ns[inside])
+    marked = marked[inside]
+    return union(update_start(trace, marked.name, marked.start_ns, marked.end_ns), marked.end_ns)
 
 
 def _calls(trace: Trace, counted: pd.DataFrame, start: Ints, end: Ints) -> pd.DataFrame:
@@ -76,12 +80,15 @@ def _parameters(rows: pd.DataFrame, updates: float) -> int:
 
 
 def _one_by_one(rows: pd.DataFrame, optimizer_ns: float, step_ns: float, parameters: int) -> Finding:
-    """Saving: the update of all parameters costs as much as that of one does now, with the Python around it.
+    """Saving: each kind of operator is called once instead of once a parameter, so the cost of the calls that go.
 
-    At least half of that (foreach still calls each kind of operator once); at most the whole optimizer step.
+    A call costs the Python around it and at most DISPATCH_NS of the operator's own time: the arithmetic stays. At least the
+    Python goes, unless the operators are long; at most the whole update goes.
     """
-    expected = optimizer_ns * (1 - 1 / parameters)
-    calls = float(rows["calls_count"].sum())
+    calls, ops_ns = float(rows["calls_count"].sum()), float(rows["ops_ns"].sum())
+    going = calls * (1 - 1 / parameters)
+    python_ns = max(0.0, optimizer_ns - ops_ns) / calls
+    expected = max(0.0, min(optimizer_ns, going * (python_ns + min(ops_ns / calls, DISPATCH_NS))) - GROUPED_NS)
     return Finding(
         id="optimizer_step",
         title=Text.of("Let the optimizer update all parameters at once"),
@@ -91,11 +98,11 @@ def _one_by_one(rows: pd.DataFrame, optimizer_ns: float, step_ns: float, paramet
             calls_count=round(calls), parameters_count=parameters, optimizer_ns=optimizer_ns, step_ns=step_ns,
         ),
         advice=Text.of(
-            "Construct it with fused=True (Adam, AdamW, SGD and Adagrad have it) or foreach=True; the arithmetic is the same, "
-            "in one call or a few."
+            "Construct it with fused=True (Adam, AdamW, SGD and Adagrad have it), on a GPU also foreach=True; the arithmetic is "
+            "the same, in one call or a few."
         ),
         saving_ns=expected,
-        low_ns=expected / 2,
+        low_ns=min(expected, going * python_ns) if ops_ns < SMALL_NS * calls else 0.0,
         high_ns=optimizer_ns,
         confidence="medium",
         evidence=(

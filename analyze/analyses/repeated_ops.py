@@ -1,5 +1,6 @@
 """Does a Python loop call small operators one element at a time?"""
 
+import re
 from dataclasses import dataclass
 
 import pandas as pd
@@ -7,13 +8,13 @@ import pandas as pd
 from ...capture.errors import MissingData
 from ..findings import Evidence, Finding, Text, notable
 from ..step_marks import WHOLE_TRACE
-from ..step_time import OTHER, OUTSIDE, StepTime, step_time
+from ..step_time import OUTSIDE, StepTime, step_time
 from ..trace import Trace
 
 MANY_CALLS = 12  # per step and name: fewer are the lines of a program, not the turns of a loop
 SMALL_NS = 50_000  # ten times the dispatch of an operator: work on single elements, not on batches
-LAYERED = {"forward", "backward", "optimizer"}  # they repeat operators for each layer or parameter, loop or not; so does
-# what is not marked, unless the forward pass is
+LOOPED = {"data_loading", "input", "environment", "sampling", "output"}  # other phases repeat operators for layers or parameters
+LAYER = re.compile(r"aten::(linear|addmm|mm|bmm|baddbmm|matmul|_?conv|.*convolution|.*attention|.*_norm)")  # a network runs here
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ def _loop(found: StepTime, rows: pd.DataFrame, part: pd.DataFrame) -> Finding | 
     the calls, and one call of each operator stays.
     """
     phase = str(part["phase"].iloc[0])
-    if phase in LAYERED or (phase == OTHER and "forward" not in found.phases):
+    if phase not in LOOPED or rows.loc[rows["phase"] == phase, "name"].str.match(LAYER).any():
         return None
     calls, kinds, ops_ns = float(part["calls_count"].sum()), len(part), float(part["step_ns"].sum())
     python_ns = _outside_ns(found, phase)
@@ -68,7 +69,7 @@ def _loop(found: StepTime, rows: pd.DataFrame, part: pd.DataFrame) -> Finding | 
         id=f"repeated_ops:{phase}",
         title=Text.of("Batch the {loop_count} small operator calls in {phase}", loop_count=round(calls), phase=phase),
         problem=Text.of(
-            "In {phase}, {kinds_count} {operators} called {loop_count} times a step, {first} most of all, each for only "
+            "In {phase}, {kinds_count} {operators} called {loop_count} times a step, {first} taking most time, each for only "
             "{call_ns}; with the Python around them they hold {loop_ns} of the {step_ns} step.",
             phase=phase, kinds_count=kinds, operators="operator is" if kinds == 1 else "operators are", loop_count=round(calls),
             first=first, call_ns=ops_ns / calls, loop_ns=ops_ns + python_ns * calls_share, step_ns=step_ns,

@@ -9,7 +9,7 @@ from ..findings import Evidence, Finding, Text, notable
 from ..step_time import step_time
 from ..trace import Trace
 
-READ = "aten::item"
+READS = ("aten::item", "aten::is_nonzero")  # .item(), float(t), int(t); if t
 PHASE_OF_LIBRARY = "optimizer"  # a per-parameter optimizer reads its own step counters; optimizer_step speaks of that
 
 
@@ -27,11 +27,11 @@ class ScalarReads:
 
 
 def scalar_reads(trace: Trace) -> ScalarReads:
-    """Calls of aten::item in the steps, by phase."""
+    """Outermost calls of READS in the steps, by phase."""
     found = step_time(trace)
     if not found.rows["calls"].any():
         raise MissingData("The trace holds no operators inside its steps; capture with CPU activity on.")
-    reads = found.rows[(found.rows["name"] == READ) & (found.rows["calls"] > 0) & (found.rows["phase"] != PHASE_OF_LIBRARY)]
+    reads = found.rows[found.rows["name"].isin(READS) & (found.rows["calls"] > 0) & (found.rows["phase"] != PHASE_OF_LIBRARY)]
     sums = reads.groupby("phase", sort=False)[["calls", "total_ns"]].sum().reset_index()
     rows = pd.DataFrame({
         "phase": sums["phase"], "calls_count": sums["calls"] / found.count, "step_ns": sums["total_ns"] / found.count,

@@ -31,6 +31,11 @@ class Steps:
     unprofiled_ns: float | None
 
     @property
+    def kind(self) -> str:
+        """Of the counted steps, in serving traces; else empty."""
+        return str(self.rows.loc[self.rows["counted"], "kind"].iloc[0])
+
+    @property
     def statistics(self) -> pd.DataFrame:
         """The statistics as a table: statistic, value_ns."""
         values = {"mean": self.mean_ns, "median": self.median_ns, "95th percentile": self.p95_ns, "slowest": self.max_ns}

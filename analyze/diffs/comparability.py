@@ -64,12 +64,17 @@ def _devices(trace: Trace) -> str | None:
 
 FACTS: list[tuple[str, bool, Callable[[Trace], Any]]] = [
     ("Mode", True, lambda trace: steps(trace).mode),
+    ("Steps marked", True, lambda trace: steps(trace).window == "steps"),
+    ("Kind of step", True, lambda trace: steps(trace).kind or "training or inference step"),
     ("GPU", True, _devices),
     ("CPU", True, _manifest("machine", "cpu")),
     ("PyTorch", False, _manifest("versions", "torch")),
     ("Python", False, _manifest("versions", "python")),
-    ("GPU runtime", False, lambda trace: trace.source.runtime),
+    ("GPU runtime", False, lambda trace: trace.source.runtime if len(trace.device) else "none"),
     ("Samples per step", True, lambda trace: trace.manifest.samples_per_step if trace.manifest else None),
+    ("Parameters of the model", True, _manifest("program", "parameters")),
+    ("Parameter types", False, _manifest("program", "parameter_dtypes")),
+    ("Matmul precision", False, _manifest("program", "matmul_precision")),
     ("Threads", False, _manifest("program", "threads")),
     ("Shapes recorded", True, lambda trace: trace.source.with_shapes),
     ("Stacks recorded", True, lambda trace: trace.source.with_stacks),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..analyses.steps import Steps, steps
-from ..statistics import MIN_STEPS, Floats, Interval, change_intervals, ratio_interval
+from ..statistics import MIN_STEPS, Floats, Interval, change_intervals, median_change_interval, ratio_interval
 from ..trace import Ints, Trace
 
 FASTER, SLOWER, WITHIN_NOISE, TOO_FEW_STEPS = "faster", "slower", "within_noise", "too_few_steps"
@@ -15,7 +15,7 @@ FASTER, SLOWER, WITHIN_NOISE, TOO_FEW_STEPS = "faster", "slower", "within_noise"
 class StepChange:
     """Change of the mean step, after minus before. Intervals are None below MIN_STEPS steps a side.
 
-    The `unprofiled_` figures are of the steps measured without the profiler, where both bundles have them.
+    The `unprofiled_` figures are medians of the steps measured without the profiler, where both bundles have them.
     """
 
     before: Steps
@@ -47,9 +47,9 @@ def step_change(before: Trace, after: Trace) -> StepChange:
         speedup_ratio=old.mean_ns / new.mean_ns,
         speedup_interval=ratio_interval(a, b) if interval else None,
         verdict=_verdict(interval),
-        unprofiled_before_ns=float(x.mean()) if len(x) else None,
-        unprofiled_after_ns=float(y.mean()) if len(y) else None,
-        unprofiled_interval=_interval(x, y),
+        unprofiled_before_ns=old.unprofiled_ns,
+        unprofiled_after_ns=new.unprofiled_ns,
+        unprofiled_interval=median_change_interval(x, y) if min(len(x), len(y)) >= MIN_STEPS else None,
         apart=bool(np.max(b) < np.min(a) or np.max(a) < np.min(b)),
     )
 
