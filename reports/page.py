@@ -143,17 +143,13 @@ def _run_context(report: Report) -> dict[str, object]:
 
 def _diff_context(report: Report) -> dict[str, object]:
     rows = report.result("comparability").rows
-
-    def facts(status: str) -> str:
-        chosen = rows[rows["status"] == status].to_dict("records")
-        one_side = status == "same"
-        return "; ".join(f"{r['fact']} {r['before']}" + ("" if one_side else f" → {r['after']}") for r in chosen)
-
-    unknown = ", ".join(rows.loc[rows["status"] == "unknown", "fact"])
+    same, unknown = (", ".join(rows.loc[rows["status"] == status, "fact"]) for status in ("same", "unknown"))
+    differing = rows[rows["status"] == "different"].to_dict("records")
+    different = "; ".join(f"{r['fact']} {r['before']} → {r['after']}" for r in differing)
     digests = [
         (side, f"{r.source.files[0].name} {r.digest}") for side, r in zip(("Before", "After"), report.recordings, strict=True)
     ]
-    comparison = [("Same", facts("same")), ("Different", facts("different")), ("Unknown", unknown), *digests]
+    comparison = [("Same", same), ("Different", different), ("Unknown", unknown), *digests]
     return {
         "step_changes": headline.step_changes(report),
         "comparison": [(name, text) for name, text in comparison if text] + [("Report", f"longpole {report.version}")],
