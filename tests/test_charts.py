@@ -217,7 +217,7 @@ def test_a_column_far_above_the_median_is_cut_and_says_its_height():
 def test_a_waterfall_explains_all_of_the_difference():
     chart = waterfall(PDF, 10 * MS, 6 * MS, [Change("forward", -3 * MS, -3.1 * MS, -2.9 * MS)])
     texts = [t.text for t in elements(chart, "text")]
-    assert "Not in a phase" in texts and "−1.0\u202fms" in texts
+    assert "Not in a phase" in texts and "−1.00\u202fms" in texts
 
 
 def test_changes_whose_interval_holds_zero_are_grey():

@@ -1,6 +1,7 @@
 """Which phases make the difference between before and after? A horizontal waterfall."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from ..formats import Unit, choose_unit, time
@@ -15,7 +16,7 @@ def waterfall(medium: Medium, before_ns: float, after_ns: float, rows: Sequence[
     """From before to after, the largest change first; what the rows do not explain is a row of its own."""
     rows = _balanced(rows, after_ns - before_ns, max(before_ns, after_ns))
     levels = list(accumulate((r.change_ns for r in rows), initial=before_ns))
-    unit = choose_unit(max(before_ns, after_ns))
+    unit = replace(choose_unit(max(before_ns, after_ns)), decimals=2)  # small changes stand beside the whole step
     left, right, row_height = 122 * medium.scale, 178 * medium.scale, 22 * medium.scale
     low_ns, high_ns = min(0.0, *levels), max(*levels, after_ns, 1)
     to_x = linear(low_ns, high_ns, left, medium.width - right)
