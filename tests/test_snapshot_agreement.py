@@ -2,7 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from make_trace import frame, kernel, launch, make_trace, op, step, write_bundle
+from make_trace import annotation, frame, kernel, launch, make_trace, op, step, write_bundle
 
 from longpole.analyze.analyses.snapshot_agreement import SnapshotAgreement, snapshot_agreement
 from longpole.analyze.load import load
@@ -37,13 +37,26 @@ def test_one_nanosecond_is_a_difference(tmp_path: Path):
 
 
 def test_a_row_that_we_lack_differs_in_all_it_holds(tmp_path: Path):
-    found = agreement(tmp_path, EVENTS, [row("aten::bmm", 2, 5.0, 6.0)])
+    found = agreement(tmp_path, EVENTS, [STEP_ROW, row("aten::mm", 1, 30.0, 30.0), row("aten::bmm", 2, 5.0, 6.0)])
     assert found.differences["ours"].tolist() == [0, 0, 0]
     assert not found.agrees
 
 
+def test_a_row_that_torch_lacks_differs_too(tmp_path: Path):
+    found = agreement(tmp_path, EVENTS, [STEP_ROW])
+    assert found.differences[["name", "torch", "ours"]].to_numpy().tolist() == [
+        ["aten::mm", 0, 1], ["aten::mm", 0, 30_000], ["aten::mm", 0, 30_000],
+    ]  # fmt: skip
+
+
+def test_torch_that_does_not_mark_annotations_adds_what_has_one_name(tmp_path: Path):
+    events = [annotation("a", 0, 100), op("a", 10, 40), op("b", 50, 60)]
+    rows = [row("a", 2, 90.0, 130.0, is_user_annotation=None), row("b", 1, 10.0, 10.0, is_user_annotation=None)]
+    assert agreement(tmp_path, events, rows).agrees
+
+
 def test_an_asynchronous_range_differs_for_a_known_reason(tmp_path: Path):
-    found = agreement(tmp_path, EVENTS, [row("aten::mm", 1, 0, 30.0, is_async=True)])
+    found = agreement(tmp_path, EVENTS, [STEP_ROW, row("aten::mm", 1, 0, 30.0, is_async=True)])
     assert (len(found.differences), found.agrees) == (1, True)
 
 
@@ -53,7 +66,9 @@ def test_rows_that_torch_inflates_differ_for_a_known_reason(tmp_path: Path):
         launch(5, 60, 65, name="hipEventDestroy"),
         kernel("k", 9, 19, **{"External id": 5}),
     ]
-    found = agreement(tmp_path, events, [row("hipEventDestroy", 1, 5.0, 5.0, device_time_total=10.0)])
+    a = row("a", 1, 50.0, 50.0, device_time_total=10.0)
+    k = row("k", 1, 0.0, 0.0, device_type="CUDA", device_time_total=10.0)
+    found = agreement(tmp_path, events, [a, row("hipEventDestroy", 1, 5.0, 5.0, device_time_total=10.0), k])
     assert found.differences[["torch", "ours"]].to_numpy().tolist() == [[10_000, 0]]
     assert found.agrees
 

@@ -9,12 +9,13 @@ import pandas as pd
 from ...capture.errors import MissingData
 from ..load import load_snapshot
 from ..trace import PYTHON, Trace
-from .op_table import OpTable, op_table, op_table_with_frames
+from .op_table import KEYS, OpTable, op_table, op_table_by_shape, op_table_with_frames
 
 COMPARED = {"count": 1, "self_cpu_time_total": 1000, "cpu_time_total": 1000, "device_time_total": 1000}  # -> our integers
 OURS = ["count", "self_cpu_ns", "cpu_ns", "device_ns"]
 EXTRA = "torch_extra_ns"
 COLLISION_REASON = "torch takes a runtime call whose own number equals an operator's id for that operator"
+FRAMES_REASON = "torch lets Python frames take self time from operators, and does not list them"
 ASYNC_REASON = "an asynchronous or unfinished range; the trace file does not mark it as torch does"
 
 
@@ -38,18 +39,20 @@ def snapshot_agreement(trace: Trace) -> SnapshotAgreement:
     """Compare the bundle's snapshot with the recomputed table; MissingData where there is none."""
     if trace.manifest is None:
         raise MissingData("A bare trace has no snapshot; capture with longpole to get one.")
-    file = trace.manifest.ranks[0].key_averages
-    if file is None:
+    files = trace.manifest.ranks[0]
+    if files.key_averages is None:
         raise MissingData("The bundle has no key_averages snapshot; its manifest says why.")
-    snapshot = load_snapshot(Path(trace.source.path), file)
-    with_frames = any(row["key"] in frames for row in snapshot["rows"]) if (frames := _frame_names(trace)) else False
-    table = (op_table_with_frames if with_frames else op_table)(trace)
-    keys = ["name", "device_type", "is_user_annotation"]
-    ours = {tuple(row[key] for key in keys): [row[c] for c in [*OURS, EXTRA]] for row in table.rows.to_dict("records")}
+    folder, frames = Path(trace.source.path), _frame_names(trace)
+    plain = load_snapshot(folder, files.key_averages)
+    with_frames = any(row["key"] in frames for row in plain["rows"])
+    parts = [(plain["rows"], (op_table_with_frames if with_frames else op_table)(trace))]
+    if files.key_averages_by_shape and trace.shapes and not frames:  # frames have no shapes: torch's self times then differ
+        parts.append((load_snapshot(folder, files.key_averages_by_shape)["rows"], op_table_by_shape(trace)))
+    found = [difference for rows, table in parts for difference in _differences(rows, table, bool(frames) and not with_frames)]
     return SnapshotAgreement(
-        rows_count=len(snapshot["rows"]),
-        torch_version=str(snapshot.get("torch", trace.manifest.versions.get("torch", "unknown"))),
-        differences=_differences(snapshot["rows"], ours, table),
+        rows_count=sum(len(rows) for rows, _ in parts),
+        torch_version=str(plain.get("torch", trace.manifest.versions.get("torch", "unknown"))),
+        differences=pd.DataFrame(found, columns=["name", "device_type", "column", "torch", "ours", "reason"]),
     )
 
 
@@ -57,17 +60,30 @@ def _frame_names(trace: Trace) -> set[str]:
     return {str(trace.names[i]) for i in set(trace.host.name[trace.host.category == PYTHON].tolist())}
 
 
-def _differences(theirs: list[dict[str, Any]], ours: dict[tuple[Any, ...], list[int]], table: OpTable) -> pd.DataFrame:
+def _differences(theirs: list[dict[str, Any]], table: OpTable, hidden_frames: bool) -> list[tuple[Any, ...]]:
+    """Every figure that is not the same, of rows that either side has."""
+    rows = table.rows
+    if not any(row["is_user_annotation"] for row in theirs):  # torch before 2.8 has no such mark and adds what has one name
+        rows = rows.assign(is_user_annotation=False).groupby(KEYS, sort=False)[[*OURS, EXTRA]].sum().reset_index()
+    ours = {tuple(row[key] for key in KEYS): row for row in rows.to_dict("records")}
+    torchs = {_key(row): row for row in theirs}
     found = []
-    for row in theirs:
-        key = (row["key"], row["device_type"], bool(row["is_user_annotation"]))
-        *mine, extra_ns = ours.get(key, [0] * (len(OURS) + 1))
-        for column, our_value, (their_name, factor) in zip(OURS, mine, COMPARED.items(), strict=True):
-            their_value = round((row.get(their_name) or 0) * factor)
+    for key in dict.fromkeys([*torchs, *ours]):
+        row, mine = torchs.get(key, {}), ours.get(key, {})
+        for column, (their_name, factor) in zip(OURS, COMPARED.items(), strict=True):
+            their_value, our_value = round((row.get(their_name) or 0) * factor), int(mine.get(column, 0))
             if their_value != our_value:
-                reason = _reason(row, column, their_value - our_value, extra_ns, table)
-                found.append((row["key"], row["device_type"], column, their_value, our_value, reason))
-    return pd.DataFrame(found, columns=["name", "device_type", "column", "torch", "ours", "reason"])
+                reason = _reason(row, column, their_value - our_value, int(mine.get(EXTRA, 0)), table)
+                if hidden_frames and column == "self_cpu_ns":
+                    reason = reason or FRAMES_REASON
+                found.append((key[0], key[1], column, their_value, our_value, reason))
+    return found
+
+
+def _key(row: dict[str, Any]) -> tuple[str, str, bool, str]:
+    """A row of torch's table by KEYS; grouped by name alone, its input_shapes are no list."""
+    shapes = row.get("input_shapes")
+    return row["key"], row["device_type"], bool(row["is_user_annotation"]), str(shapes) if isinstance(shapes, list) else ""
 
 
 def _reason(row: dict[str, Any], column: str, difference: int, extra_ns: int, table: OpTable) -> str:
