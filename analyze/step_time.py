@@ -18,7 +18,8 @@ from .step_marks import marked_steps, step_ranges
 from .trace import Ints, Mask, Trace
 
 OTHER = "other"
-OUTSIDE = ""  # the name of time outside operators and runtime calls
+OUTSIDE = ""  # the name of time outside operators and runtime calls: Python, the interpreter, waits
+OUTSIDE_LABEL = "(outside operators)"  # what readers see for it
 PHASES = (
     "data_loading", "input", "act", "environment", "sampling", "forward", "loss", "backward", "optimizer", "evaluation",
     "output", OTHER,

@@ -67,7 +67,8 @@ def _host_verdict(steps: Steps, phases: Phases, bottlenecks: Bottlenecks | None,
             "No single part of the step stands out; the largest, {lead}, holds {lead_share}", lead=lead, lead_share=share
         )
     )
-    lede = _span(steps) + ", {lead_ns} of it there."
+    span = _span(steps)
+    lede = span[0].upper() + span[1:] + ", {lead_ns} of it there."
     values = _span_values(steps) | {"lead_ns": share * steps.mean_ns}
     if top:
         lede += " The first change below should bring it to about {after_ns}, a saving of {saving_share}."
@@ -80,9 +81,9 @@ def _host_verdict(steps: Steps, phases: Phases, bottlenecks: Bottlenecks | None,
 def _span(steps: Steps) -> str:
     """How long a step takes; where some stand out, the median too, for the mean is then no step's time."""
     if steps.window != "steps":
-        return "The recording spans {mean_ns}"
+        return "the recording spans {mean_ns}"
     outliers = bool(steps.rows["outlier"].any())
-    return "A step takes {mean_ns} (mean of {steps_count}" + ("; median {median_ns})" if outliers else ")")
+    return "a step takes {mean_ns} (mean of {steps_count}" + ("; median {median_ns})" if outliers else ")")
 
 
 def _span_values(steps: Steps) -> dict[str, Any]:
@@ -135,7 +136,7 @@ def _gpu_verdict(gpu: GpuKernels, steps: Steps) -> Verdict:
     calls = "call" if kernel["count"] == 1 else "calls"
     lede = "{kernel} takes {total_share} of the time of all kernels and copies, {total_ns} in {calls_count} " + calls + "."
     if steps.window == "steps":
-        lede += " On the host, " + _span(steps).replace("A step", "a step") + "."
+        lede += f" On the host: {_span(steps)}."
     values: dict[str, Any] = _span_values(steps) | {
         "kernel": str(kernel["short_name"]),
         "total_share": float(kernel["total_share"]),
@@ -196,7 +197,7 @@ def _change_lede(step: StepChange, phases: PhaseChanges, verdict: str) -> Text:
     values: dict[str, Any] = {"step_change_ns": step.change_ns, "step_change_share": step.change_share}
     lede = "The mean step differs by {step_change_ns} ({step_change_share}) between these two captures"
     if step.interval and step.speedup_interval:
-        lede += "; 95 % interval {low_change_ns} to {high_change_ns}, speed-up {low_ratio} to {high_ratio}"
+        lede += "; 95\u202f% interval {low_change_ns} to {high_change_ns}, speed-up {low_ratio} to {high_ratio}"
         values |= {"low_change_ns": step.interval.low, "high_change_ns": step.interval.high}
         values |= {"low_ratio": step.speedup_interval.low, "high_ratio": step.speedup_interval.high}
     lede += "."

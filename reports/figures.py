@@ -23,7 +23,7 @@ from .charts import (
     step_bars_pair,
     step_columns,
     waterfall,
-)  # fmt: skip
+)
 from .model import Report
 from .palette import phase_fill
 from .svg import Medium
@@ -141,7 +141,7 @@ def _diff_figures(report: Report, medium: Medium) -> Figures:
     return (
         {
             "water": _waterfall(medium, step, phases),
-            "dots": _dots(medium, step),
+            "dots": _dots(medium, step, report.result("comparability").comparable),
             "pair": step_bars_pair(medium, _phase_parts(phases.before.mean()), _phase_parts(phases.after.mean()), id="pair"),
             "ops": _diverging(medium, ops),
         },
@@ -173,8 +173,8 @@ def _water_caption(step: StepChange, phases: PhaseChanges) -> str:
     return f"The largest change is {phase_label(str(lead['name']))}, {change}; the whole step changes by {whole}."
 
 
-def _dots(medium: Medium, step: StepChange) -> Chart:
-    sides = (("Before", step.before, "ink3"), ("After", step.after, _verdict_fill(step.verdict)))
+def _dots(medium: Medium, step: StepChange, comparable: bool) -> Chart:
+    sides = (("Before", step.before, "ink3"), ("After", step.after, _verdict_fill(step.verdict if comparable else "")))
     return dots(medium, [_dot_set(label, steps, fill) for label, steps, fill in sides], id="dots")
 
 

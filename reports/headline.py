@@ -1,6 +1,6 @@
 """Report -> headline numbers and provenance of page one, as printed text."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..analyze.analyses.bottlenecks import Bottlenecks
@@ -102,7 +102,7 @@ def _split(label: str, printed: str, note: str) -> Headline:
 def step_changes(report: Report) -> list[Change]:
     """The rows of the before/after table."""
     change: StepChange = report.result("step_change")
-    before, after = change.before, change.after
+    before, after, comparable = change.before, change.after, report.result("comparability").comparable
     rows = [
         _change("Step time, mean", before.mean_ns, after.mean_ns, change.interval),
         _change("Step time, median", before.median_ns, after.median_ns, None),
@@ -110,7 +110,7 @@ def step_changes(report: Report) -> list[Change]:
     if change.unprofiled_before_ns and change.unprofiled_after_ns:
         label = "Without the profiler, median"
         rows.append(_change(label, change.unprofiled_before_ns, change.unprofiled_after_ns, change.unprofiled_interval))
-    return rows
+    return rows if comparable else [replace(row, word="") for row in rows]
 
 
 def _change(label: str, before: float, after: float, interval: Interval | None) -> Change:
@@ -124,15 +124,20 @@ def _change(label: str, before: float, after: float, interval: Interval | None) 
     return Change(label, f.time(before, unit), f.time(after, unit), change, relative, borders, word)
 
 
-def provenance(recording: Recording, version: str) -> list[tuple[str, str]]:
-    """Where the numbers come from; unknown facts are left out."""
+def provenance(report: Report) -> list[list[tuple[str, str]]]:
+    """Where the numbers of each recording come from; unknown facts are left out."""
+    change = report.result("step_change")
+    steps = [change.before, change.after] if change else [report.result("steps")]
+    return [_provenance(r, s.mode, report.version) for r, s in zip(report.recordings, steps, strict=True)]
+
+
+def _provenance(recording: Recording, mode: str, version: str) -> list[tuple[str, str]]:
     source, manifest = recording.source, recording.manifest
-    rows = [("Trace", source.files[0].name), ("SHA-256", source.files[0].sha256)]
+    rows = [("Trace", source.files[0].name), ("SHA-256", source.files[0].sha256), ("Mode", "" if mode == "unknown" else mode)]
     if manifest:
         versions, program = manifest.versions, manifest.program
         commit = program.get("git_commit")
         rows += [
-            ("Mode", manifest.mode or ""),
             ("Captured", manifest.captured_at.replace("T", " ").replace("Z", " UTC")),
             ("Machine", _machine(manifest.machine)),
             ("Software", ", ".join(f"{name} {versions[key]}" for key, name in SOFTWARE.items() if versions.get(key))),

@@ -123,7 +123,7 @@ def _context(report: Report, medium: Medium) -> dict[str, object]:
         "toc": _contents(report),
         "missing": missing,
         "digests": ", ".join(f"trace {recording.digest}" for recording in report.recordings),
-        "provenance": [headline.provenance(recording, report.version) for recording in report.recordings],
+        "provenance": headline.provenance(report),
     }
     if not medium.pdf:
         context |= {"css": Markup(_screen_style()), "js": Markup(file_of("report.js").decode("utf-8"))}

@@ -37,12 +37,12 @@ def escaped(text: str) -> str:
 
 def _run(report: Report) -> list[str]:
     numbers = _table(["", "", ""], [(h.label, f"{h.value}{f.NARROW}{h.unit}".strip(), h.note) for h in headlines(report)])
-    rows = report.result("bottlenecks")
-    named = None if rows is None else rows.rows.assign(name=rows.rows["name"].replace("", "(outside operators)"))
+    rows, ranked = report.result("bottlenecks"), report.result("phases").ranked
+    phases = _folded("Phases", table(ranked, {"phase": "Phase", "mean_ns": "Per step", "phase_share": "Share of the step"}))
     heads = {"name": "Operator", "phase": "Phase", "self_ns": "Self time per step", "step_share": "Share of the step"}
-    top = "" if named is None else _folded("Largest costs", table(named, heads, limit=MOST_ROWS))
-    facts = _folded_facts("Provenance", provenance(report.recordings[0], report.version))
-    return [numbers, _findings(report.findings), top, facts]
+    top = "" if rows is None else _folded("Largest costs", table(rows.labelled, heads, limit=MOST_ROWS))
+    facts = _folded_facts("Provenance", provenance(report)[0])
+    return [numbers, _findings(report.findings), phases, top, facts]
 
 
 def _findings(findings: tuple[Finding, ...]) -> str:

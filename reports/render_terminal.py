@@ -48,11 +48,13 @@ def _run(report: Report, width: int) -> list[RenderableType]:
     parts: list[RenderableType] = [numbers, Text("")]
     if report.findings:
         parts += [_findings(report), Text("")]
-    rows, gpu = report.result("bottlenecks"), report.result("gpu_kernels")
+    phases, rows, gpu = report.result("phases"), report.result("bottlenecks"), report.result("gpu_kernels")
+    if phases.marked:
+        heads = {"phase": "Phase", "mean_ns": "Per step", "phase_share": "Of the step"}
+        parts += [_grid(table(phases.ranked, heads), width), Text("")]
     if rows is not None:
-        named = rows.rows.assign(name=rows.rows["name"].replace("", "(outside operators)"))
         heads = {"name": "Operator", "phase": "Phase", "self_ns": "Self per step", "step_share": "Of the step"}
-        parts += [_grid(table(named, heads, limit=MOST_ROWS), width), Text("")]
+        parts += [_grid(table(rows.labelled, heads, limit=MOST_ROWS), width), Text("")]
     if gpu is not None:
         heads = {"short_name": "Kernel", "count": "Calls", "total_ns": "Total", "total_share": "Of GPU work"}
         parts += [_grid(table(gpu.kernels, heads, limit=MOST_ROWS), width), Text("")]

@@ -1,5 +1,6 @@
 """The numbers of page one and where they come from."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def test_a_run_against_itself_claims_nothing():
 
 
 def test_provenance_names_what_is_known_and_leaves_out_the_rest():
-    facts = dict(provenance(reports()["bundle"].recordings[0], "1.2.3"))
+    facts = dict(provenance(replace(reports()["bundle"], version="1.2.3"))[0])
     assert facts["Captured"] == "2026-01-15 10:20:30 UTC"
     assert facts["Machine"] == "Example CPU"
     assert facts["Software"] == "Python 3.12.1, PyTorch 2.13.0+cpu"
@@ -92,8 +93,8 @@ def test_provenance_names_what_is_known_and_leaves_out_the_rest():
     assert facts["Command"] == "python train.py --steps 12"
     assert len(facts["SHA-256"]) == 64
     assert facts["Report"] == "longpole 1.2.3"
-    bare = dict(provenance(reports()["gpu"].recordings[0], "1.2.3"))
-    assert list(bare) == ["Trace", "SHA-256", "GPU", "Runtime", "Report"]
+    bare = dict(provenance(replace(reports()["gpu"], version="1.2.3"))[0])
+    assert list(bare) == ["Trace", "SHA-256", "Mode", "GPU", "Runtime", "Report"]
     assert (bare["GPU"], bare["Runtime"]) == ("NVIDIA H200", "CUDA 12.4")
 
 

@@ -1,7 +1,8 @@
 import pytest
 from make_trace import Event, kernel, launch, loop, make_trace, op
 
-from longpole.analyze.diffs.op_changes import OUTSIDE_NAME, op_changes
+from longpole.analyze.diffs.op_changes import op_changes
+from longpole.analyze.step_time import OUTSIDE_LABEL
 from longpole.analyze.trace import Trace
 
 
@@ -25,7 +26,7 @@ def test_a_run_against_itself_has_no_changed_row():
 def test_the_largest_change_comes_first_and_all_add_up_to_that_of_the_step():
     found = op_changes(run(40, "aten::add"), run(20, "aten::mul"))
     assert list(zip(found.ops["name"], found.ops["change_ns"], found.ops["status"], strict=True)) == [
-        (OUTSIDE_NAME, 20_000, "changed"), ("aten::mm", -20_000, "changed"),
+        (OUTSIDE_LABEL, 20_000, "changed"), ("aten::mm", -20_000, "changed"),
         ("aten::add", -10_000, "removed"), ("aten::mul", 10_000, "added"),
     ]  # fmt: skip
     assert found.ops["change_ns"].sum() == 0

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ..step_time import OUTSIDE, step_time
+from ..step_time import OUTSIDE, OUTSIDE_LABEL, step_time
 from ..trace import Trace
 
 TINY_NS = 10_000  # an operator's dispatch costs 1 to 5 µs on current CPUs: below 10 µs it does little else
@@ -25,6 +25,11 @@ class Bottlenecks:
     outside_ns: float
     ops_count: float
     tiny_ops_count: float
+
+    @property
+    def labelled(self) -> pd.DataFrame:
+        """`rows` with a name for readers where there is none."""
+        return self.rows.assign(name=self.rows["name"].replace(OUTSIDE, OUTSIDE_LABEL))
 
     @property
     def outside_share(self) -> float:

@@ -22,6 +22,11 @@ class Phases:
     step_ns: float
     marked: bool
 
+    @property
+    def ranked(self) -> pd.DataFrame:
+        """`rows`, the largest first."""
+        return self.rows.sort_values("mean_ns", ascending=False, kind="stable")
+
 
 def phases(trace: Trace) -> Phases:
     """Time of each phase in each counted step."""

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ..analyses.gpu_kernels import kernel_time_per_step
-from ..step_time import OUTSIDE, step_time
+from ..step_time import OUTSIDE, OUTSIDE_LABEL, step_time
 from ..trace import Trace
 from .changes import changes
-
-OUTSIDE_NAME = "(outside operators)"  # Python, the interpreter, waits
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +27,7 @@ def op_changes(before: Trace, after: Trace) -> OpChanges:
 
 
 def _ops(trace: Trace) -> pd.DataFrame:
-    return step_time(trace).per_step(["name"]).rename(columns={OUTSIDE: OUTSIDE_NAME})
+    return step_time(trace).per_step(["name"]).rename(columns={OUTSIDE: OUTSIDE_LABEL})
 
 
 def _kernels(trace: Trace) -> pd.DataFrame:
