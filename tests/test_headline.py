@@ -109,3 +109,9 @@ def test_savings_without_the_profiler_shrink_as_the_step_does_and_only_on_the_ho
     assert unprofiled_savings(report)[first.id] == pytest.approx(first.saving_ns * 510 / 955)
     assert unprofiled_savings(reports()["trace"]) == {}
     assert unprofiled_savings(reports()["gpu"]) == {}
+
+
+def test_runs_that_cannot_be_compared_get_no_verdict_word():
+    mixed = reports()["mixed diff"]
+    assert not mixed.result("comparability").comparable
+    assert {change.word for change in step_changes(mixed)} == {""}

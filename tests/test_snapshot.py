@@ -2,13 +2,18 @@
 
 import json
 from enum import Enum
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from longpole.analyze.analyses.snapshot_agreement import snapshot_agreement
+from longpole.analyze.load import load
 from longpole.capture.snapshot import ROW_ATTRIBUTES, encoded, row, snapshot
 
 torch = pytest.importorskip("torch")
+
+SNAPSHOTS = ("key_averages", "key_averages_by_shape")
 
 
 def profiled(shapes: bool = False):
@@ -70,3 +75,14 @@ def test_only_json_types_leave():
     assert plain["flops"] is None
     assert plain["input_shapes"] == [[1, 2]]
     assert isinstance(plain["stack"][0], str)
+
+
+def test_both_snapshots_of_a_real_recording_agree_with_the_recomputed_table(tmp_path: Path):
+    pytest.importorskip("gymnasium")
+    from longpole.capture.workloads.dqn_capture import capture_dqn
+
+    capture_dqn(tmp_path / "run", variant="after", steps=3, wait=2, warmup=1, shapes=True, device="cpu")
+    found = snapshot_agreement(load(tmp_path / "run"))
+    rows = [json.loads((tmp_path / "run" / f"rank0.{name}.json").read_text(encoding="utf-8"))["rows"] for name in SNAPSHOTS]
+    assert found.rows_count == sum(map(len, rows)) > len(rows[0])
+    assert found.agrees and found.differences.empty
