@@ -4,9 +4,9 @@ All times are int64 nanoseconds since `Trace.origin_ns`, the first start of the 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,15 @@ from numpy.typing import NDArray
 from ..capture.bundle import Manifest
 
 Ints = NDArray[np.int64]
+Ids = NDArray[np.signedinteger[Any]]  # as narrow as their values allow
 Mask = NDArray[np.bool_]
 
 OP, ANNOTATION, PYTHON, RUNTIME, OVERHEAD = range(5)  # HostRanges.category
 KERNEL, MEMCPY, MEMSET, MARK, SYNC = range(5)  # DeviceRanges.category; MARK is a gpu_user_annotation
+HOST_SLICE, DEVICE_SLICE, ASYNC_SLICE = range(3)  # Slices.kind
+
+
+_AnyTable = TypeVar("_AnyTable", bound="Table")
 
 
 class Table:
@@ -36,14 +41,14 @@ class HostRanges(Table):
 
     start_ns: Ints
     end_ns: Ints
-    name: Ints  # row of Trace.names
-    category: Ints  # OP, ANNOTATION, PYTHON (frames), RUNTIME (runtime and driver calls), OVERHEAD (of the profiler)
-    thread: Ints  # row of Trace.threads
-    external_id: Ints  # of an op or annotation its own; of a runtime call that of the op that made it
-    correlation: Ints  # joins a runtime call with its device work
-    sequence: Ints  # autograd sequence number, shared by a forward op and its backward op
-    forward_thread: Ints  # torch's logical thread of the forward op; > 0 only on backward ops
-    shapes: Ints  # row of Trace.shapes, -1 where shapes were not recorded
+    name: Ids  # row of Trace.names
+    category: Ids  # OP, ANNOTATION, PYTHON (frames), RUNTIME (runtime and driver calls), OVERHEAD (of the profiler)
+    thread: Ids  # row of Trace.threads
+    external_id: Ids  # of an op or annotation its own; of a runtime call that of the op that made it
+    correlation: Ids  # joins a runtime call with its device work
+    sequence: Ids  # autograd sequence number, shared by a forward op and its backward op
+    forward_thread: Ids  # torch's logical thread of the forward op; > 0 only on backward ops
+    shapes: Ids  # row of Trace.shapes, -1 where shapes were not recorded
     finished: Mask  # False for a range that was still open when the profiler stopped
 
 
@@ -53,12 +58,12 @@ class DeviceRanges(Table):
 
     start_ns: Ints
     end_ns: Ints
-    name: Ints  # row of Trace.names
-    category: Ints  # KERNEL, MEMCPY, MEMSET: device work; MARK, SYNC: rows that are not work
-    device: Ints
-    stream: Ints
-    external_id: Ints  # the op that launched it
-    correlation: Ints  # the runtime call that launched it
+    name: Ids  # row of Trace.names
+    category: Ids  # KERNEL, MEMCPY, MEMSET: device work; MARK, SYNC: rows that are not work
+    device: Ids
+    stream: Ids
+    external_id: Ids  # the op that launched it
+    correlation: Ids  # the runtime call that launched it
     size_bytes: Ints  # of copies and memsets, else -1
 
 
@@ -68,17 +73,43 @@ class Allocations(Table):
 
     time_ns: Ints
     size_bytes: Ints
-    device_type: Ints  # 0 CPU, 1 CUDA, as in c10::DeviceType
-    device: Ints  # -1 for the CPU
+    device_type: Ids  # 0 CPU, 1 CUDA, as in c10::DeviceType
+    device: Ids  # -1 for the CPU
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments(Table):
+    """What few events carry: one row an argument, in the order of the table it belongs to."""
+
+    row: Ids  # of the table of host ranges or of device work
+    key: Ids  # row of Trace.argument_keys
+    value: Ids  # row of Trace.argument_values
+
+
+@dataclass(frozen=True, eq=False)
+class Slices(Table):
+    """Ranges that another tool than torch.profiler wrote; a PyTorch trace has none."""
+
+    start_ns: Ints
+    end_ns: Ints
+    name: Ids  # row of Trace.names
+    kind: Ids  # HOST_SLICE, DEVICE_SLICE, ASYNC_SLICE (begins and ends anywhere: no part of a thread's stack)
+    thread: Ids  # row of Trace.threads
+
+
+def no_rows(table: type[_AnyTable]) -> _AnyTable:
+    """A table of that type without rows."""
+    return table(**{f.name: np.empty(0, bool if f.name == "finished" else np.int64) for f in fields(table)})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
 class TraceWarning:
-    """One kind of trouble in an input: a code for tools, how often, a sentence for people."""
+    """One kind of trouble in an input: a code for tools, how often, a sentence for people (what it is and what it cost)."""
 
     code: str
     count: int
     message: str
+    harmless: bool = False  # nothing was lost or changed by it
 
 
 @dataclass(frozen=True)
@@ -100,7 +131,7 @@ class Source:
 
     path: str  # as the user gave it: a bundle or a file
     files: tuple[SourceFile, ...]
-    producer: str  # "PyTorch Profiler", or "unknown"
+    producer: str  # "PyTorch Profiler", "JAX/XLA", ...; "unknown" where nothing tells
     rank: int | None
     world_size: int | None
     devices: tuple[str, ...]  # names of the GPUs
@@ -112,13 +143,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What became of the events of the file: used + ignored + dropped = total."""
+    """What became of the events of the file: used + repaired + ignored + dropped = total."""
 
     total: int
     used: int
     ignored: int  # metadata, flows, profiler spans, unknown categories
     dropped: int
-    by_category: Counter[str]
+    by_category: Mapping[str, int]
+    repaired: int = 0  # used or ignored in the end, but not as they stood in the file
+    health: Mapping[str, int] = field(default_factory=dict)  # codes of measures.md -> counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,4 +173,13 @@ class Trace:
     coverage: Coverage
     untimed_kernels: Counter[int] = field(default_factory=Counter)  # by device: kernels at time 0, in no table
     untimed_work: int = 0  # device events at time 0, kernels among them
+    argument_keys: Sequence[str] = ()
+    argument_values: Sequence[str] = ()  # JSON as it stood in the file
+    host_arguments: Arguments = field(default_factory=lambda: no_rows(Arguments))
+    device_arguments: Arguments = field(default_factory=lambda: no_rows(Arguments))
+    slices: Slices = field(default_factory=lambda: no_rows(Slices))
+    averages: Mapping[str, Any] | None = None  # torch's key_averages() of the same run, from its bundle
+    averages_by_shape: Mapping[str, Any] | None = None
+    snapshot: Mapping[str, Any] | None = None  # torch's own averages, where they are all that was given
+    whole_steps: tuple[str, ...] | None = None  # of a file that was cut off: names of the steps that lack nothing
     warnings: tuple[TraceWarning, ...] = field(default=())
