@@ -60,7 +60,7 @@ def _run_figures(report: Report, medium: Medium) -> Figures:
         captions["step"] = _step_caption(parts, steps, on_host=gpu is not None)
     if gpu:
         kernels = _kernel_parts(gpu)
-        charts["gpu"] = step_bar(medium, kernels, sum(part.ns for part in kernels), id="gpu")
+        charts["gpu"] = step_bar(medium, kernels, sum(part.ns for part in kernels), id="gpu", whole="all kernels and copies")
         captions["gpu"] = _gpu_caption(kernels, str(gpu.kernels["short_name"].iloc[0]))
     if phases.marked and steps.window == "steps" and steps.count > 1:
         charts["steps"] = _columns(medium, steps, phases)

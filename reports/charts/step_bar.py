@@ -14,17 +14,17 @@ GAP = 0.8  # between segments: keeps neighbours apart where their greys are alik
 LEAST_LABELLED_SHARE = 0.005  # of the step; thinner parts are 4 px wide, their labels would only crowd the others
 
 
-def step_bar(medium: Medium, parts: Sequence[Part], total_ns: float, id: str = "step_bar") -> Chart:
-    """One bar as wide as the chart; what the parts leave of the total stays empty."""
+def step_bar(medium: Medium, parts: Sequence[Part], total_ns: float, id: str = "step_bar", whole: str = "the step") -> Chart:
+    """One bar as wide as the chart; what the parts leave of the total stays empty. `whole`: what the parts are of."""
     total_ns = max(total_ns, sum(part.ns for part in parts), 1)
     unit, height = choose_unit(total_ns), 30 * medium.scale
-    bar = replace(_bar(largest_parts(parts), total_ns, 0, medium.width, 2, height, unit), total_ns=total_ns)
+    bar = replace(_bar(largest_parts(parts), total_ns, 0, medium.width, 2, height, unit), total_ns=total_ns, whole=whole)
     labels = _bar_labels(medium, bar, 0)
     drop = _leader_drop(medium, labels)
     svg = Svg(medium, bar.top + height + drop + _label_height(medium))
     _draw_bar(svg, bar)
     _draw_labels_below(svg, bar, labels, drop)
-    alt = f"Stacked bar of one step, {time(total_ns, unit)}: {_in_words(bar)}"
+    alt = f"Stacked bar of {whole}, {time(total_ns, unit)}: {_in_words(bar)}"
     return Chart(id, svg.text_of(alt), alt)
 
 
@@ -65,6 +65,7 @@ class _Bar:
     top: float
     height: float
     unit: Unit
+    whole: str = "the step"
 
     def centre(self, index: int) -> float:
         return (self.edges[index] + self.edges[index + 1]) / 2
@@ -95,7 +96,7 @@ def _draw_bar(svg: Svg, bar: _Bar) -> None:
     for i, part in enumerate(bar.parts):
         x, right = bar.edges[i], bar.edges[i + 1]
         width = right - x if i == last else max(right - x - GAP, min(0.5, right - x))
-        svg.rect((x, bar.top, width, bar.height), part.fill, f"{shortened(part.label)}\n{bar.amount(part.ns)} of the step")
+        svg.rect((x, bar.top, width, bar.height), part.fill, f"{shortened(part.label)}\n{bar.amount(part.ns)} of {bar.whole}")
         value = number(part.ns / bar.unit.ns_per_unit, bar.unit.decimals)
         if text_width(value, size, "strong") + 8 < width:
             y = bar.top + bar.height / 2 + size * BASELINE
