@@ -160,8 +160,15 @@ SOFTWARE = {"python": "Python", "torch": "PyTorch", "cuda": "CUDA", "hip": "ROCm
 def coverage_line(recording: Recording) -> str:
     """What became of the file's events, in one sentence."""
     c = recording.coverage
-    fates = f"{c.used:,} used, {c.ignored:,} ignored (metadata, flows, unknown kinds), {c.dropped:,} dropped"
+    repaired = f"{c.repaired:,} repaired, " if c.repaired else ""
+    fates = f"{c.used:,} used, {repaired}{c.ignored:,} ignored (metadata, flows, unknown kinds), {c.dropped:,} dropped"
     return f"{c.total:,} events read: {fates}."
+
+
+def loss_lines(report: Report) -> list[str]:
+    """What each input lost, in sentences for the top of a report; in a diff with the side in front."""
+    sides = ("Before: ", "After: ") if report.kind == "diff" else ("",)
+    return [f"{side}{w.message}" for side, r in zip(sides, report.recordings, strict=True) for w in r.losses]
 
 
 GPU_SAVINGS_WITHHELD = (

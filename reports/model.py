@@ -11,6 +11,8 @@ from ..analyze.trace import Coverage, Source, Trace, TraceWarning
 from ..analyze.verdict import diff_verdict, run_verdict
 from ..capture.bundle import Manifest
 
+CUT_OFF = "truncated"  # how the code of that warning begins
+
 
 @dataclass(frozen=True, eq=False)
 class Recording:
@@ -22,6 +24,16 @@ class Recording:
     window_ns: int
     coverage: Coverage
     warnings: tuple[TraceWarning, ...]
+
+    @property
+    def losses(self) -> tuple[TraceWarning, ...]:
+        """Warnings of what cost something; that a file was cut off comes first, for it bears on all else."""
+        lost = (warning for warning in self.warnings if not warning.harmless)
+        return tuple(sorted(lost, key=lambda warning: not warning.code.startswith(CUT_OFF)))
+
+    @property
+    def harmless(self) -> tuple[TraceWarning, ...]:
+        return tuple(warning for warning in self.warnings if warning.harmless)
 
     @property
     def name(self) -> str:

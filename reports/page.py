@@ -122,6 +122,7 @@ def _context(report: Report, medium: Medium) -> dict[str, object]:
         "created": when.strftime("%Y-%m-%dT%H:%M:%SZ") if when else "",
         "toc": _contents(report),
         "missing": missing,
+        "losses": headline.loss_lines(report),
         "digests": ", ".join(f"trace {recording.digest}" for recording in report.recordings),
         "provenance": headline.provenance(report),
     }

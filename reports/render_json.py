@@ -48,7 +48,9 @@ def summary(report: Report) -> Json:
         "schema": SUMMARY,
         "source": _source(recording),
         "coverage": _coverage(report, recording),
-        "warnings": [{"code": w.code, "count": w.count, "message": w.message} for w in recording.warnings],
+        "warnings": [
+            {"code": w.code, "count": w.count, "message": w.message, "harmless": w.harmless} for w in recording.warnings
+        ],
         "withheld": withheld,
         "measures": {**_measures(report), **dict.fromkeys(withheld)},
         "ops": _ops(report),
@@ -84,19 +86,21 @@ def _coverage(report: Report, recording: Recording) -> Json:
         "events_total": c.total,
         "events_used": c.used,
         "events_good": c.used,
-        "events_repaired": 0,
+        "events_repaired": c.repaired,
         "events_ignored": c.ignored,
         "events_dropped": c.dropped,
-        "events_repaired_or_dropped": c.dropped,
+        "events_repaired_or_dropped": c.repaired + c.dropped,
         "events_by_cat": dict(sorted(c.by_category.items())),
         "steps_partial": int(steps.rows["partial"].sum()),
         "window": steps.window,
+        **c.health,
     }
 
 
 def _measures(report: Report) -> Json:
     steps, gpu, rows = report.result("steps"), report.result("gpu_kernels"), report.result("bottlenecks")
     measures: Json = {
+        **report.recordings[0].coverage.health,
         "window_us": us(report.recordings[0].window_ns),
         "step_count": steps.count,
         "step_mean_us": us(steps.mean_ns),

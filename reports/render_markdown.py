@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from ..analyze.findings import Finding
 from . import formats as f
-from .headline import coverage_line, headlines, provenance, step_changes
-from .model import Report
+from .headline import coverage_line, headlines, loss_lines, provenance, step_changes
+from .model import Recording, Report
 from .prose import sentence
 from .svg import clean
 from .tables import TableView, table
@@ -23,11 +23,16 @@ def render_markdown(report: Report) -> bytes:
         f"**{escaped(report.verdict.tag)}** · {escaped(names)}",
         escaped(sentence(report.verdict.lede)),
         *[f"**{escaped(recording.incomplete)}**" for recording in report.recordings if recording.incomplete],
+        *[f"**{escaped(line)}**" for line in loss_lines(report)],
         *body,
-        f"<sub>{escaped(' '.join(coverage_line(recording) for recording in report.recordings))} longpole {report.version}, "
+        f"<sub>{escaped(' '.join(_coverage(recording) for recording in report.recordings))} longpole {report.version}, "
         f"{escaped(', '.join(f'{r.source.files[0].name} sha256 {r.digest}' for r in report.recordings))}</sub>",
     ]
     return ("\n\n".join(part for part in parts if part) + "\n").encode("utf-8")
+
+
+def _coverage(recording: Recording) -> str:
+    return " ".join([coverage_line(recording), *(warning.message for warning in recording.harmless)])
 
 
 def escaped(text: str) -> str:

@@ -6,9 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 from . import formats as f
-from .headline import Change, coverage_line, headlines, step_changes
+from .headline import Change, coverage_line, headlines, loss_lines, step_changes
 from .model import Report
 from .prose import sentence
+from .svg import clean
 from .tables import TableView, table
 
 MOST_ROWS = 12
@@ -31,12 +32,14 @@ class TerminalReport:
         for recording in report.recordings:
             if recording.incomplete:
                 yield Text(recording.incomplete, style="yellow")
+        for line in loss_lines(report):
+            yield Text(clean(line), style="yellow")
         yield Text("")
         yield from _run(report, options.max_width) if report.kind == "run" else _diff(report, options.max_width)
         for recording in report.recordings:
             yield Text(coverage_line(recording), style="dim")
-            for warning in recording.warnings:
-                yield Text(warning.message, style="yellow")
+            for warning in recording.harmless:
+                yield Text(clean(warning.message), style="dim")
 
 
 def _run(report: Report, width: int) -> list[RenderableType]:

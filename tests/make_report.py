@@ -19,6 +19,7 @@ from longpole.analyze.analyses import ANALYSES
 from longpole.analyze.diffs import DIFFS
 from longpole.analyze.load import load
 from longpole.analyze.run import run
+from longpole.analyze.trace import Trace
 from longpole.capture.bundle import HealthNote, Manifest, RankFiles, described, write_manifest
 from longpole.reports.model import Report, diff_report, run_report
 
@@ -175,13 +176,19 @@ def write_bundle(folder: Path, events: list[Event], manifest: Manifest = MANIFES
 
 
 def run_report_of(path: Path) -> Report:
-    trace = load(path)
+    return report_on(load(path))
+
+
+def report_on(trace: Trace) -> Report:
     return run_report(run(ANALYSES, trace), trace)
 
 
 def diff_report_of(before: Path, after: Path) -> Report:
-    old, new = load(before), load(after)
-    return diff_report(run(DIFFS, old, new), old, new)
+    return diff_report_on(load(before), load(after))
+
+
+def diff_report_on(before: Trace, after: Trace) -> Report:
+    return diff_report(run(DIFFS, before, after), before, after)
 
 
 KINDS = (

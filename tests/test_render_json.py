@@ -115,7 +115,12 @@ def test_the_fates_of_events_add_up(tmp_path: Path):
     assert coverage["events_good"] == coverage["events_used"]
     assert sum(coverage["events_by_cat"].values()) == 3
     assert summary["warnings"] == [
-        {"code": "negative_dur", "count": 1, "message": "Events left out because their duration is negative: 1."}
+        {
+            "code": "negative_dur",
+            "count": 1,
+            "message": "Events left out because their duration is negative: 1.",
+            "harmless": False,
+        }
     ]
 
 
