@@ -14,6 +14,7 @@ from .diffs.step_change import FASTER, SLOWER, TOO_FEW_STEPS, WITHIN_NOISE, Step
 from .findings import Confidence, Finding, Text, Verdict, ranked
 from .run import Section
 from .step_time import OTHER
+from .totals_verdict import ranges_verdict, snapshot_verdict, total_change_verdict
 
 RUNTIME_CALL = re.compile(r"(cuda|hip|cu|xpu|ur|ze)[A-Z]")  # a call of the GPU's runtime is a wait, not work of the CPU
 LEADING_SHARE = 0.3  # of the step: a phase or operator below this does not stand out
@@ -39,15 +40,21 @@ def run_verdict(sections: tuple[Section, ...]) -> Verdict:
     """What limits the step of one run."""
     result = _results(sections)
     findings = ranked(finding for section in sections for finding in section.findings)
-    if result.get("gpu_kernels"):
+    if result.get("slices"):
+        return ranges_verdict(result["slices"])
+    if result.get("gpu_kernels") and result.get("steps"):
         return _gpu_verdict(result["gpu_kernels"], result["steps"])
-    return _host_verdict(result["steps"], result["phases"], result.get("bottlenecks"), findings)
+    if result.get("steps") and result.get("phases"):
+        return _host_verdict(result["steps"], result["phases"], result.get("bottlenecks"), findings)
+    return snapshot_verdict(result["op_table"]) if result.get("op_table") else _no_verdict(sections)
 
 
 def diff_verdict(sections: tuple[Section, ...]) -> Verdict:
     """What the change did to the step."""
     result = _results(sections)
-    return _change_verdict(result["step_change"], result["phase_changes"], result["comparability"])
+    if result.get("step_change") and result.get("phase_changes"):
+        return _change_verdict(result["step_change"], result["phase_changes"], result["comparability"])
+    return total_change_verdict(result["total_changes"]) if result.get("total_changes") else _no_verdict(sections)
 
 
 def _results(sections: tuple[Section, ...]) -> dict[str, Any]:
@@ -164,6 +171,13 @@ def _busy_sentence(gpu: GpuKernels) -> Text:
     if len(devices) == 1:
         return Text("The GPU is busy " + at_least + "{busy_share} of the recorded {window_ns}", values)
     return Text("{devices_count} GPUs are busy " + at_least + "{low_share} to {busy_share} of the recorded {window_ns}", values)
+
+
+def _no_verdict(sections: tuple[Section, ...]) -> Verdict:
+    reasons = " ".join(dict.fromkeys(section.missing for section in sections if section.missing))
+    return Verdict(
+        TAGS["unknown"], Text("Nothing can be told of this recording"), Text.of("{reasons}", reasons=reasons), "unknown", "low"
+    )
 
 
 def _confidence(steps: Steps) -> Confidence:

@@ -206,21 +206,21 @@ def _load(run: Path) -> "Trace":
 def _run_report(trace: "Trace") -> "Report":
     with progress() as show:
         show("Analyzing")
-        from ..analyze.analyses import ANALYSES
+        from ..analyze.analyses import analyses_for
         from ..analyze.run import run
         from .model import run_report
 
-        return run_report(run(ANALYSES, trace), trace)
+        return run_report(run(analyses_for(trace), trace), trace)
 
 
 def _diff_report(before: "Trace", after: "Trace") -> "Report":
     with progress() as show:
         show("Comparing")
-        from ..analyze.diffs import DIFFS
+        from ..analyze.diffs import diffs_for
         from ..analyze.run import run
         from .model import diff_report
 
-        return diff_report(run(DIFFS, before, after), before, after)
+        return diff_report(run(diffs_for(before, after), before, after), before, after)
 
 
 def _print_verdict(made: "Report") -> None:

@@ -4,11 +4,15 @@ import pandas as pd
 
 from ..analyze.analyses.bottlenecks import Bottlenecks
 from ..analyze.analyses.gpu_kernels import GpuKernels
+from ..analyze.analyses.op_table import STEP_NAME, OpTable
 from ..analyze.analyses.phases import Phases
+from ..analyze.analyses.slices import SliceTimes
 from ..analyze.analyses.steps import Steps
 from ..analyze.diffs.op_changes import OpChanges
 from ..analyze.diffs.phase_changes import PhaseChanges
 from ..analyze.diffs.step_change import StepChange
+from ..analyze.diffs.total_changes import TotalChanges
+from ..analyze.kernels import short_name
 from . import formats as f
 from .charts import (
     Change,
@@ -41,7 +45,15 @@ Figures = tuple[dict[str, Chart], dict[str, str]]  # charts and captions by name
 
 def figures(report: Report, medium: Medium) -> Figures:
     """The charts of a report in one medium."""
-    return _run_figures(report, medium) if report.kind == "run" else _diff_figures(report, medium)
+    if ranges := report.result("slices"):
+        return _range_figures(ranges, medium)
+    if totals := report.result("total_changes"):
+        return _total_change_figures(totals, medium)
+    if report.kind == "diff":
+        return _diff_figures(report, medium) if report.result("step_change") else ({}, {})
+    if report.result("steps") is None or report.result("phases") is None:
+        return _total_figures(report.result("op_table"), medium)
+    return _run_figures(report, medium)
 
 
 def phase_label(phase: str) -> str:
@@ -68,6 +80,45 @@ def _run_figures(report: Report, medium: Medium) -> Figures:
     return charts, captions
 
 
+def _range_figures(found: SliceTimes, medium: Medium) -> Figures:
+    """Of another tool's trace: time by name, on devices, on threads and beside them."""
+    return _bars(medium, {
+        "device": ("device time", _pairs(found.device, "total_ns")),
+        "host": ("host time", _pairs(found.host, "self_ns")),
+        "asynchronous": ("asynchronous time", _pairs(found.asynchronous, "total_ns")),
+    })  # fmt: skip
+
+
+def _total_figures(table: OpTable | None, medium: Medium) -> Figures:
+    """Of a snapshot: device time and self CPU time by name."""
+    if table is None:
+        return {}, {}
+    on_host = table.rows.assign(name=table.rows["name"].replace(STEP_NAME, OUTSIDE_LABEL))
+    kernels = [(short_name(name), ns) for name, ns in _pairs(table.kernels, "self_device_ns")]
+    return _bars(medium, {
+        "device": ("device time", kernels),
+        "ops": ("self CPU time", _pairs(on_host, "self_cpu_ns")),
+    })  # fmt: skip
+
+
+def _pairs(rows: pd.DataFrame, column: str) -> list[tuple[str, float]]:
+    """Names and their ns, the largest first."""
+    by_name = rows.groupby("name", sort=False)[column].sum().sort_values(ascending=False, kind="stable")
+    return [(str(name), float(ns)) for name, ns in by_name.items() if ns > 0]
+
+
+def _bars(medium: Medium, times: dict[str, tuple[str, list[tuple[str, float]]]]) -> Figures:
+    """A bar for each kind of time, made of the names that take most of it; none where one name has all."""
+    charts, captions = {}, {}
+    for id, (of, pairs) in times.items():
+        if len(pairs) > 1:
+            total_ns, (name, ns) = sum(ns for _, ns in pairs), pairs[0]
+            parts = _largest([(_brief(name) if of == "device time" else name, ns) for name, ns in pairs])
+            charts[id] = step_bar(medium, parts, total_ns, id=id, whole=f"all {of}")
+            captions[id] = f"Of {f.time(total_ns)} of {of}, {f.time(ns)} is {name}."
+    return charts, captions
+
+
 def _phase_parts(means: pd.Series) -> list[Part]:
     return [Part(phase_label(str(p)), phase_fill(str(p), i), float(ns)) for i, (p, ns) in enumerate(means.items()) if ns > 0]
 
@@ -87,11 +138,13 @@ def _kernel_parts(gpu: GpuKernels) -> list[Part]:
     """The kernels and copies that take most, over all streams, and the rest."""
     by_name = gpu.kernels.groupby("name", sort=False)[["short_name", "total_ns"]].agg({"short_name": "first", "total_ns": "sum"})
     by_name = by_name.sort_values("total_ns", ascending=False, kind="stable")
-    parts = [
-        Part(_brief(str(name)), phase_fill(f"op {i}", i), float(ns))
-        for i, (name, ns) in enumerate(by_name.head(MOST_KERNELS).itertuples(index=False))
-    ]
-    rest = float(by_name["total_ns"].iloc[MOST_KERNELS:].sum())
+    return _largest([(_brief(str(name)), float(ns)) for name, ns in by_name.itertuples(index=False)])
+
+
+def _largest(times: list[tuple[str, float]]) -> list[Part]:
+    """Names and their ns, the largest first, as parts of a bar: those that take most, and the rest as one."""
+    parts = [Part(name, phase_fill(f"op {i}", i), ns) for i, (name, ns) in enumerate(times[:MOST_KERNELS]) if ns > 0]
+    rest = sum(ns for _, ns in times[MOST_KERNELS:])
     return [*parts, Part("other", phase_fill("other", 0), rest)] if rest else parts
 
 
@@ -152,6 +205,16 @@ def _diff_figures(report: Report, medium: Medium) -> Figures:
             "ops": _ops_caption(ops),
         },
     )
+
+
+def _total_change_figures(totals: TotalChanges, medium: Medium) -> Figures:
+    rows, what = (totals.device, "device work") if len(totals.device) else (totals.host, "host time")
+    changes = [
+        OpChange(str(r["name"]), float(r["before_ns"]), float(r["after_ns"])) for r in rows.head(MOST_OPS).to_dict("records")
+    ]
+    lead = rows.iloc[0]
+    caption = f"The largest change of {what} is {lead['name']}, {f.time(float(lead['change_ns']), sign=True)}."
+    return {"totals": diverging(medium, changes, id="totals", sides=("← less", "more →"))}, {"totals": caption}
 
 
 def _border(value: float) -> float | None:

@@ -3,10 +3,16 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pandas as pd
+
 from ..analyze.analyses.bottlenecks import Bottlenecks
 from ..analyze.analyses.gpu_kernels import GpuKernels
+from ..analyze.analyses.op_table import OpTable
+from ..analyze.analyses.slices import SliceTimes
 from ..analyze.analyses.steps import Steps
 from ..analyze.diffs.step_change import StepChange
+from ..analyze.diffs.total_changes import TotalChange
+from ..analyze.forms import UNKNOWN
 from ..analyze.statistics import Interval
 from . import formats as f
 from .model import Recording, Report
@@ -38,8 +44,48 @@ class Change:
 def headlines(report: Report) -> list[Headline]:
     """At most five numbers of one run."""
     steps, gpu, rows = report.result("steps"), report.result("gpu_kernels"), report.result("bottlenecks")
+    if ranges := report.result("slices"):
+        return _range_numbers(ranges)
+    if steps is None:
+        return _total_numbers(report.result("op_table"))
     numbers = [*_step_numbers(report, steps), *(_gpu_numbers(gpu) if gpu else _host_numbers(rows, steps))]
     return numbers[:5]
+
+
+def _range_numbers(found: SliceTimes) -> list[Headline]:
+    """Of another tool's trace."""
+    numbers = [_split("Recording", f.time(found.window_ns), "first start to last end")]
+    if found.device_busy_share is not None:
+        numbers += [
+            _split("Device busy", f.share(found.device_busy_share), "of the recording; at least one device"),
+            _split("Devices at work", f.time(found.device_busy_ns), "overlapping work counts once"),
+            _counted("Device events", found.device),
+        ]
+    if len(found.host):
+        numbers.append(_counted("Host ranges", found.host, f" on {_amount(found.threads_count, 'thread')}"))
+    if len(found.asynchronous):
+        numbers.append(_counted("Asynchronous", found.asynchronous))
+    return numbers[:5]
+
+
+def _counted(label: str, rows: pd.DataFrame, where: str = "") -> Headline:
+    return Headline(label, f.count(int(rows["count"].sum())), "", f"of {_amount(len(rows), 'name')}{where}")
+
+
+def _amount(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _total_numbers(table: OpTable | None) -> list[Headline]:
+    """Of a snapshot alone."""
+    if table is None:
+        return []
+    numbers = [_split("Self CPU time", f.time(table.self_cpu_ns), "all operators and threads, added up")]
+    if table.has_device:
+        numbers.append(_split("Device time", f.time(table.self_device_ns), "all device work, added up"))
+    if table.step_ns is not None and table.steps_count:
+        numbers.append(_split("Step time, mean", f.time(table.step_ns), f"{_amount(table.steps_count, 'step')}; no statistics"))
+    return [*numbers, Headline("Calls", f.count(table.calls_count), "", f"in {_amount(len(table.rows), 'row')}")]
 
 
 def _step_numbers(report: Report, steps: Steps) -> list[Headline]:
@@ -100,8 +146,12 @@ def _split(label: str, printed: str, note: str) -> Headline:
 
 
 def step_changes(report: Report) -> list[Change]:
-    """The rows of the before/after table."""
-    change: StepChange = report.result("step_change")
+    """The rows of the before/after table: of the step, or of totals where there are no statistics of steps."""
+    if totals := report.result("total_changes"):
+        return [_change(t.what, t.before_ns, t.after_ns, None) for t in (totals.host_total, totals.device_total) if _is_time(t)]
+    change: StepChange | None = report.result("step_change")
+    if change is None:
+        return []
     before, after, comparable = change.before, change.after, report.result("comparability").comparable
     rows = [
         _change("Step time, mean", before.mean_ns, after.mean_ns, change.interval),
@@ -113,6 +163,10 @@ def step_changes(report: Report) -> list[Change]:
     return rows if comparable else [replace(row, word="") for row in rows]
 
 
+def _is_time(total: TotalChange) -> bool:
+    return bool(total.before_ns or total.after_ns)
+
+
 def _change(label: str, before: float, after: float, interval: Interval | None) -> Change:
     unit = f.choose_unit(max(before, after))
     borders = word = ""
@@ -120,20 +174,29 @@ def _change(label: str, before: float, after: float, interval: Interval | None) 
         low, high = (f.number(border / unit.ns_per_unit, unit.decimals, sign=True) for border in (interval.low, interval.high))
         borders = f"{low} to {high}"
         word = "within noise" if not interval.excludes_zero() else "faster" if interval.high < 0 else "slower"
-    change, relative = f.time(after - before, unit, sign=True), f.share(after / before - 1, sign=True)
+    change = f.time(after - before, unit, sign=True)
+    relative = f.share(after / before - 1, sign=True) if before else f.UNKNOWN
     return Change(label, f.time(before, unit), f.time(after, unit), change, relative, borders, word)
 
 
 def provenance(report: Report) -> list[list[tuple[str, str]]]:
     """Where the numbers of each recording come from; unknown facts are left out."""
-    change = report.result("step_change")
-    steps = [change.before, change.after] if change else [report.result("steps")]
-    return [_provenance(r, s.mode, report.version) for r, s in zip(report.recordings, steps, strict=True)]
+    change, steps = report.result("step_change"), report.result("steps")
+    known = [change.before, change.after] if change else [steps] if steps else []
+    modes = [s.mode for s in known] or [""] * len(report.recordings)
+    return [_provenance(r, mode, report.version) for r, mode in zip(report.recordings, modes, strict=True)]
 
 
 def _provenance(recording: Recording, mode: str, version: str) -> list[tuple[str, str]]:
     source, manifest = recording.source, recording.manifest
-    rows = [("Trace", source.files[0].name), ("SHA-256", source.files[0].sha256), ("Mode", "" if mode == "unknown" else mode)]
+    rows = [
+        ("Snapshot" if recording.form == "snapshot" else "Trace", source.files[0].name),
+        ("SHA-256", source.files[0].sha256),
+        ("Written by", source.producer if recording.form == "ranges" and source.producer != UNKNOWN else ""),
+        ("Mode", "" if mode == "unknown" else mode),
+    ]
+    if recording.torch and not manifest:
+        rows.append(("Software", f"PyTorch {recording.torch}"))
     if manifest:
         versions, program = manifest.versions, manifest.program
         commit = program.get("git_commit")
@@ -160,6 +223,8 @@ SOFTWARE = {"python": "Python", "torch": "PyTorch", "cuda": "CUDA", "hip": "ROCm
 def coverage_line(recording: Recording) -> str:
     """What became of the file's events, in one sentence."""
     c = recording.coverage
+    if recording.form == "snapshot":
+        return f"{c.total:,} rows of key_averages() read: {c.used:,} used, {c.dropped:,} dropped."
     repaired = f"{c.repaired:,} repaired, " if c.repaired else ""
     fates = f"{c.used:,} used, {repaired}{c.ignored:,} ignored (metadata, flows, unknown kinds), {c.dropped:,} dropped"
     return f"{c.total:,} events read: {fates}."
@@ -177,9 +242,19 @@ GPU_SAVINGS_WITHHELD = (
 )
 
 
+NOTHING_NOTABLE = "None of the checks found a change that would save a notable part of the step."
+
+
+def nothing_to_change(report: Report) -> str:
+    """Why a run's report lists no change."""
+    withheld = report.recordings[0].withheld
+    return withheld or (GPU_SAVINGS_WITHHELD if report.result("gpu_kernels") is not None else NOTHING_NOTABLE)
+
+
 def unprofiled_savings(report: Report) -> dict[str, float]:
     """Expected savings, ns a step, without the profiler: host time shrinks as the whole step does. Only for host-bound runs."""
-    ratio = report.result("steps").overhead_ratio
+    steps = report.result("steps")
+    ratio = steps.overhead_ratio if steps else None
     if ratio is None or report.result("gpu_kernels") is not None:
         return {}
     return {finding.id: finding.saving_ns / ratio for finding in report.findings}

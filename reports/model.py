@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Literal
 
+from ..analyze import forms
+from ..analyze.averages import torch_version
 from ..analyze.findings import Finding, Verdict, ranked
 from ..analyze.run import Section
 from ..analyze.trace import Coverage, Source, Trace, TraceWarning
@@ -24,6 +26,9 @@ class Recording:
     window_ns: int
     coverage: Coverage
     warnings: tuple[TraceWarning, ...]
+    form: forms.Form
+    withheld: str  # why most questions have no answer; empty for a trace of torch.profiler
+    torch: str | None  # the version that recorded it, where that is known
 
     @property
     def losses(self) -> tuple[TraceWarning, ...]:
@@ -83,5 +88,19 @@ def diff_report(sections: tuple[Section, ...], before: Trace, after: Trace) -> R
 
 def _report(kind: Literal["run", "diff"], verdict: Verdict, sections: tuple[Section, ...], traces: Sequence[Trace]) -> Report:
     findings = ranked(finding for section in sections for finding in section.findings)
-    recordings = tuple(Recording(t.source, t.manifest, t.origin_ns, t.window_ns, t.coverage, t.warnings) for t in traces)
-    return Report(kind, verdict, findings, sections, recordings, version("longpole"))
+    return Report(kind, verdict, findings, sections, tuple(map(_recording, traces)), version("longpole"))
+
+
+def _recording(trace: Trace) -> Recording:
+    recorded_with = trace.manifest.versions.get("torch") if trace.manifest else None
+    return Recording(
+        source=trace.source,
+        manifest=trace.manifest,
+        origin_ns=trace.origin_ns,
+        window_ns=trace.window_ns,
+        coverage=trace.coverage,
+        warnings=trace.warnings,
+        form=forms.form(trace),
+        withheld=forms.withheld(trace),
+        torch=recorded_with or (torch_version(trace.snapshot) if trace.snapshot else None),
+    )

@@ -12,16 +12,29 @@ from markupsafe import Markup, escape
 from ..analyze import statistics, step_marks
 from ..analyze.analyses.bottlenecks import TINY_NS
 from ..analyze.analyses.repeated_ops import MANY_CALLS, SMALL_NS
+from ..analyze.forms import LEGACY_NOTE
 from . import formats, headline, palette, tables
 from .charts import Chart
 from .figures import figures
 from .model import Recording, Report
 from .prose import sentence
 from .svg import Medium, clean
+from .total_tables import change_table
 
 FONTS = (("Inter", 400, "Inter-Regular"), ("Inter", 600, "Inter-SemiBold"), ("JetBrains Mono", 400, "JetBrainsMono-Regular"))
 VERDICT_COLOURS = {"faster": "good", "slower": "bad", "within noise": "dim", "": ""}
 BREAK_AFTER = ("::", "_", "<", ",", "/", ".")  # where a long identifier may break, without a hyphen
+STEP_NOTE = "Mean step; the parts add up to it."
+RECORDING_NOTE = "The whole recording; the parts add up to it."
+FIGURE_NOTES = {  # how to read each figure of page one of a run, in their order
+    "step": "",
+    "gpu": "Sum over all streams; the whole recording.",
+    "steps": "One column a step, in the order they ran.",
+    "device": "Added up by name; work that overlaps counts each time.",
+    "host": "Time in which a name is the innermost of its thread, all threads added up.",
+    "ops": "Self time added up by name, over all threads.",
+    "asynchronous": "Added up by name; these ranges begin and end anywhere and may overlap.",
+}
 EARLIEST_NS = 10**18  # 2001: an origin below this is no absolute time but that of a file without one
 
 
@@ -88,6 +101,7 @@ def _environment(pdf: bool) -> jinja2.Environment:
     }
     environment.globals |= {
         "pdf": pdf, "narrow": formats.NARROW, "table": tables.table, "colour": VERDICT_COLOURS, "limits": _limits(),
+        "legacy_note": LEGACY_NOTE, "change_table": change_table,
     }  # fmt: skip
     return environment
 
@@ -114,14 +128,15 @@ def _context(report: Report, medium: Medium) -> dict[str, object]:
     when = created(report)
     subject = " → ".join(recording.name for recording in report.recordings)
     title = f"{subject}: {sentence(report.verdict.sentence)}"
-    missing = [section for section in report.sections if section.result is None]
+    missing = [(section.title, section.missing) for section in report.sections if section.result is None]
+    untold = [("Everything else", reason) for reason in dict.fromkeys(r.withheld for r in report.recordings) if reason]
     context: dict[str, object] = {
         "report": report,
         "title": tables.clipped(title),
         "short": tables.clipped(subject) + (f" · {when.date().isoformat()}" if when else ""),
         "created": when.strftime("%Y-%m-%dT%H:%M:%SZ") if when else "",
         "toc": _contents(report),
-        "missing": missing,
+        "missing": missing + untold,
         "losses": headline.loss_lines(report),
         "digests": ", ".join(f"trace {recording.digest}" for recording in report.recordings),
         "provenance": headline.provenance(report),
@@ -132,13 +147,12 @@ def _context(report: Report, medium: Medium) -> dict[str, object]:
 
 
 def _run_context(report: Report) -> dict[str, object]:
-    gpu, marked = report.result("gpu_kernels") is not None, report.result("steps").window == "steps"
-    none = "None of the checks found a change that would save a notable part of the step."
+    steps = report.result("steps")
     return {
-        "step_bar_note": f"{'Mean step' if marked else 'The whole recording'}; the parts add up to it.",
+        "notes": FIGURE_NOTES | {"step": STEP_NOTE if steps and steps.window == "steps" else RECORDING_NOTE},
         "headlines": headline.headlines(report),
         "unprofiled": headline.unprofiled_savings(report),
-        "nothing_to_change": headline.GPU_SAVINGS_WITHHELD if gpu else none,
+        "nothing_to_change": headline.nothing_to_change(report),
     }
 
 

@@ -6,9 +6,12 @@ from typing import Any
 
 import pandas as pd
 
+from ..analyze.analyses.slices import SliceTimes
 from ..analyze.analyses.steps import Steps
 from ..analyze.diffs.step_change import StepChange
+from ..analyze.diffs.total_changes import TotalChanges
 from ..analyze.findings import Evidence, Finding
+from ..analyze.forms import LEGACY_NOTE
 from .headline import GPU_SAVINGS_WITHHELD, unprofiled_savings
 from .model import Recording, Report
 from .prose import sentence
@@ -21,6 +24,15 @@ OLD_BOUNDS = {
     "copy": "h2d_copy",
     "unknown": None,
 }
+
+TIMELINE_MEASURES = (  # what people ask of any trace, and only one of torch.profiler can answer
+    "step_count", "step_mean_us", "step_median_us", "gpu_busy_us", "gpu_busy_pct", "gpu_idle_us", "gpu_idle_pct", "kernel_count",
+    "launch_count", "saving_upper_bound_us",
+)  # fmt: skip
+STEP_CHANGE = (
+    "before_us", "after_us", "change_us", "change_pct", "before_median_us", "after_median_us", "ci_low_us", "ci_high_us",
+    "speedup", "verdict",
+)  # fmt: skip
 
 Json = dict[str, Any]
 
@@ -67,11 +79,11 @@ def summary(report: Report) -> Json:
 
 
 def _source(recording: Recording) -> Json:
-    source, manifest = recording.source, recording.manifest
+    source = recording.source
     return {
         "paths": [recording.source.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]],
         "producer": source.producer,
-        "torch": manifest.versions.get("torch") if manifest else None,
+        "torch": recording.torch,
         "rank_ids": [source.rank or 0],
         "world_size": source.world_size,
         "devices": list(source.devices),
@@ -91,17 +103,33 @@ def _coverage(report: Report, recording: Recording) -> Json:
         "events_dropped": c.dropped,
         "events_repaired_or_dropped": c.repaired + c.dropped,
         "events_by_cat": dict(sorted(c.by_category.items())),
-        "steps_partial": int(steps.rows["partial"].sum()),
-        "window": steps.window,
+        "steps_partial": int(steps.rows["partial"].sum()) if steps else 0,
+        "window": steps.window if steps else "trace",
         **c.health,
     }
 
 
 def _measures(report: Report) -> Json:
-    steps, gpu, rows = report.result("steps"), report.result("gpu_kernels"), report.result("bottlenecks")
-    measures: Json = {
-        **report.recordings[0].coverage.health,
-        "window_us": us(report.recordings[0].window_ns),
+    recording, gpu, steps = report.recordings[0], report.result("gpu_kernels"), report.result("steps")
+    measures: Json = dict(recording.coverage.health)
+    if recording.form != "snapshot":
+        measures["window_us"] = us(recording.window_ns)
+    if steps:
+        measures |= _step_measures(steps)
+    measures["top_bottleneck"] = _old_bound(report.verdict.bound, on_gpu=gpu is not None)
+    if steps:
+        measures |= _more_step_measures(report, steps)
+    if ranges := report.result("slices"):
+        measures |= _range_measures(ranges)
+    if (ops := report.result("op_table")) and ops.from_snapshot and ops.step_ns is not None:
+        measures |= {"step_count": ops.steps_count, "step_mean_us": us(ops.step_ns)}
+    if report.findings:
+        measures["saving_upper_bound_us"] = us(report.findings[0].high_ns)
+    return measures | (_gpu_measures(gpu.devices) if gpu else {})
+
+
+def _step_measures(steps: Steps) -> Json:
+    return {
         "step_count": steps.count,
         "step_mean_us": us(steps.mean_ns),
         "step_median_us": us(steps.median_ns),
@@ -109,19 +137,41 @@ def _measures(report: Report) -> Json:
         "step_max_us": us(steps.max_ns),
         "outlier_steps": [_step_number(name) for name in steps.rows.loc[steps.rows["outlier"], "name"]],
         "mode": steps.mode,
-        "top_bottleneck": _old_bound(report.verdict.bound, on_gpu=gpu is not None),
     }
+
+
+def _more_step_measures(report: Report, steps: Steps) -> Json:
+    """Those that not every recording has."""
+    measures: Json = {}
+    rows = report.result("bottlenecks")
     if steps.interval:
         measures |= {"step_mean_low_us": us(steps.interval.low), "step_mean_high_us": us(steps.interval.high)}
     if steps.unprofiled_ns:
-        measures |= _unprofiled_measures(report.recordings[0], steps, on_gpu=gpu is not None)
+        measures |= _unprofiled_measures(report.recordings[0], steps, on_gpu=report.result("gpu_kernels") is not None)
     if rows is not None:
         measures |= {"ops_per_step": round(rows.ops_count, 3), "tiny_ops_per_step": round(rows.tiny_ops_count, 3)}
         measures["outside_ops_us"] = us(rows.outside_ns)
         measures["step_self_us"] = {str(n): us(ns) for n, ns in _total_self(rows.rows, steps.count).items() if n}
-    if report.findings:
-        measures["saving_upper_bound_us"] = us(report.findings[0].high_ns)
-    return measures | (_gpu_measures(gpu.devices) if gpu else {})
+    return measures
+
+
+def _range_measures(found: SliceTimes) -> Json:
+    """Of another tool's trace; without a range on a device nothing is said about devices but that."""
+    total, own = (_by_name(found.host, column) for column in ("total_ns", "self_ns"))
+    measures: Json = {"device_events": found.device_events, "gpu_activity_events": found.device_events}
+    measures |= {"total_us": total, "slices_us": total, "self_us": own}
+    if len(found.asynchronous):
+        measures["async_us"] = _by_name(found.asynchronous, "total_ns")
+    if len(found.device):
+        measures |= {"device_busy_us": us(found.device_busy_ns), "device_time_us": _by_name(found.device, "total_ns")}
+        measures["cpu_time_us"] = total
+    if found.device_busy_share is not None:
+        measures["device_busy_pct"] = pct(found.device_busy_share)
+    return measures
+
+
+def _by_name(rows: pd.DataFrame, column: str) -> Json:
+    return {str(name): us(ns) for name, ns in zip(rows["name"], rows[column], strict=True)}
 
 
 def _old_bound(bound: str, on_gpu: bool) -> str | None:
@@ -162,7 +212,12 @@ def _gpu_measures(devices: pd.DataFrame) -> Json:
 
 
 def _withheld(report: Report) -> dict[str, str]:
-    gpu = report.result("gpu_kernels")
+    gpu, ops, reason = report.result("gpu_kernels"), report.result("op_table"), report.recordings[0].withheld
+    if reason:
+        known = ("step_count", "step_mean_us") if ops and ops.step_ns is not None else ()
+        legacy = report.result("slices") is not None and report.result("slices").from_cuda_events
+        note = {"kernel_count": f"The file holds {LEGACY_NOTE}."} if legacy else {}
+        return {name: reason for name in TIMELINE_MEASURES if name not in known} | note
     if gpu is None:
         return {}
     reasons = {"saving_upper_bound_us": GPU_SAVINGS_WITHHELD}
@@ -220,7 +275,9 @@ def _kernels(report: Report) -> list[Json]:
 
 
 def _steps(report: Report) -> list[Json]:
-    rows = report.result("steps").rows
+    steps = report.result("steps")
+    if steps is None:
+        return []
     return [
         {
             "index": index,
@@ -232,7 +289,7 @@ def _steps(report: Report) -> list[Json]:
             "partial": bool(r["partial"]),
             "outlier": bool(r["outlier"]),
         }
-        for index, r in enumerate(rows.to_dict("records"))
+        for index, r in enumerate(steps.rows.to_dict("records"))
     ]
 
 
@@ -267,7 +324,8 @@ def _streams(report: Report) -> list[Json]:
 
 
 def _phases(report: Report) -> list[Json]:
-    rows = report.result("phases").rows.to_dict("records")
+    phases = report.result("phases")
+    rows = [] if phases is None else phases.rows.to_dict("records")
     return [{"phase": r["phase"], "us_per_step": us(r["mean_ns"]), "share_pct": pct(r["phase_share"])} for r in rows]
 
 
@@ -310,36 +368,51 @@ def _verdict(report: Report) -> Json:
 
 
 def difference(report: Report) -> Json:
-    """What changed between two runs, per step."""
-    step, phases, ops = report.result("step_change"), report.result("phase_changes"), report.result("op_changes")
-    comparable = report.result("comparability")
-    rows = [
-        *_rows("phase", phases.rows),
-        *_rows("op", ops.ops),
-        *_rows("kernel", ops.kernels),
-    ]
-    low, high = (step.interval.low, step.interval.high) if step.interval else (math.nan, math.nan)
+    """What changed between two runs, per step where that is known."""
+    step, totals, comparable = report.result("step_change"), report.result("total_changes"), report.result("comparability")
+    reasons = comparable.reasons + (totals.unequal if totals else [])
     return {
         "schema": DIFF,
         "sources": [_source(recording) for recording in report.recordings],
-        "comparable": {"comparable": comparable.comparable, "reasons": comparable.reasons},
-        "steps": {"base": step.before.count, "new": step.after.count},
-        "step": {
-            "before_us": us(step.before.mean_ns),
-            "after_us": us(step.after.mean_ns),
-            "change_us": us(step.change_ns),
-            "change_pct": pct(step.change_share),
-            "before_median_us": us(step.before.median_ns),
-            "after_median_us": us(step.after.median_ns),
-            "ci_low_us": us(low),
-            "ci_high_us": us(high),
-            "speedup": round(step.speedup_ratio, 4),
-            **_speedup_interval(step),
-            "verdict": step.verdict if comparable.comparable else None,
-        },
-        "unprofiled": _unprofiled_change(step),
-        "rows": sorted(rows, key=lambda row: -abs(row["change_us"])),
+        "comparable": {"comparable": not reasons, "reasons": reasons},
+        "steps": _step_counts(step, totals),
+        "step": _step_change(step, comparable.comparable) if step else dict.fromkeys(STEP_CHANGE),
+        "unprofiled": _unprofiled_change(step) if step else None,
+        "rows": sorted(_changed_rows(report), key=lambda row: -abs(row["change_us"])),
+        "withheld": {} if step else {"step": " ".join(dict.fromkeys(r.withheld for r in report.recordings if r.withheld))},
         "verdict": _verdict(report),
+    }
+
+
+def _step_counts(step: StepChange | None, totals: TotalChanges | None) -> Json:
+    if step:
+        return {"base": step.before.count, "new": step.after.count}
+    return {"base": totals.before_steps, "new": totals.after_steps} if totals else {"base": None, "new": None}
+
+
+def _changed_rows(report: Report) -> list[Json]:
+    phases, ops, totals = report.result("phase_changes"), report.result("op_changes"), report.result("total_changes")
+    return [
+        *(_rows("phase", phases.rows) if phases else []),
+        *(_rows("op", ops.ops) + _rows("kernel", ops.kernels) if ops else []),
+        *(_rows("op", totals.host) + _rows("kernel", totals.device) if totals else []),
+    ]
+
+
+def _step_change(step: StepChange, comparable: bool) -> Json:
+    low, high = (step.interval.low, step.interval.high) if step.interval else (math.nan, math.nan)
+    return {
+        "before_us": us(step.before.mean_ns),
+        "after_us": us(step.after.mean_ns),
+        "change_us": us(step.change_ns),
+        "change_pct": pct(step.change_share),
+        "before_median_us": us(step.before.median_ns),
+        "after_median_us": us(step.after.median_ns),
+        "ci_low_us": us(low),
+        "ci_high_us": us(high),
+        "speedup": round(step.speedup_ratio, 4),
+        **_speedup_interval(step),
+        "verdict": step.verdict if comparable else None,
     }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from ..analyze.diffs.total_changes import TotalChanges
 from ..analyze.findings import Finding
 from . import formats as f
 from .headline import coverage_line, headlines, loss_lines, provenance, step_changes
@@ -9,6 +10,7 @@ from .model import Recording, Report
 from .prose import sentence
 from .svg import clean
 from .tables import TableView, table
+from .total_tables import total_change_tables, total_tables
 
 MOST_ROWS = 15
 MARKUP = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]|#~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
@@ -42,12 +44,25 @@ def escaped(text: str) -> str:
 
 def _run(report: Report) -> list[str]:
     numbers = _table(["", "", ""], [(h.label, f"{h.value}{f.NARROW}{h.unit}".strip(), h.note) for h in headlines(report)])
-    rows, ranked = report.result("bottlenecks"), report.result("phases").ranked
-    phases = _folded("Phases", table(ranked, {"phase": "Phase", "mean_ns": "Per step", "phase_share": "Share of the step"}))
-    heads = {"name": "Operator", "phase": "Phase", "self_ns": "Self time per step", "step_share": "Share of the step"}
-    top = "" if rows is None else _folded("Largest costs", table(rows.labelled, heads, limit=MOST_ROWS))
+    totals = [_folded(title, view) for title, view in total_tables(report, MOST_ROWS)]
     facts = _folded_facts("Provenance", provenance(report)[0])
-    return [numbers, _findings(report.findings), phases, top, facts]
+    return [numbers, _withheld(report), _findings(report.findings), *_step_tables(report), *totals, facts]
+
+
+def _step_tables(report: Report) -> list[str]:
+    phases, rows = report.result("phases"), report.result("bottlenecks")
+    tables = []
+    if phases is not None:
+        heads = {"phase": "Phase", "mean_ns": "Per step", "phase_share": "Share of the step"}
+        tables.append(_folded("Phases", table(phases.ranked, heads)))
+    if rows is not None:
+        heads = {"name": "Operator", "phase": "Phase", "self_ns": "Self time per step", "step_share": "Share of the step"}
+        tables.append(_folded("Largest costs", table(rows.labelled, heads, limit=MOST_ROWS)))
+    return tables
+
+
+def _withheld(report: Report) -> str:
+    return escaped(" ".join(dict.fromkeys(r.withheld for r in report.recordings if r.withheld)))
 
 
 def _findings(findings: tuple[Finding, ...]) -> str:
@@ -61,6 +76,10 @@ def _findings(findings: tuple[Finding, ...]) -> str:
 
 
 def _diff(report: Report) -> list[str]:
+    if totals := report.result("total_changes"):
+        return [*_total_changes(report, totals), _withheld(report)]
+    if report.result("step_change") is None:
+        return [_withheld(report)]
     rows = [(c.label, c.before, c.after, c.change, c.relative, c.interval, c.word) for c in step_changes(report)]
     steps = _table(["Per step", "Before", "After", "Change", "Relative", f"95{f.NARROW}% interval", "Verdict"], rows)
     heads = {"before_ns": "Before", "after_ns": "After", "change_ns": "Change", "status": "Verdict"}
@@ -68,6 +87,12 @@ def _diff(report: Report) -> list[str]:
     phases = _folded("Phases", table(rows, {"name": "Phase", **heads}, unit_of="before_ns"))
     ops = _folded("Operators", table(ops, {"name": "Operator", **heads}, limit=MOST_ROWS, unit_of="before_ns"))
     return [steps, phases, ops]
+
+
+def _total_changes(report: Report, totals: TotalChanges) -> list[str]:
+    rows = [(c.label, c.before, c.after, c.change, c.relative) for c in step_changes(report)]
+    sums = _table(["Per step" if totals.per_step else "Whole recording", "Before", "After", "Change", "Relative"], rows)
+    return [sums, *(_folded(title, view) for title, view in total_change_tables(totals, MOST_ROWS))]
 
 
 def _folded(title: str, view: TableView) -> str:

@@ -11,6 +11,7 @@ from .model import Report
 from .prose import sentence
 from .svg import clean
 from .tables import TableView, table
+from .total_tables import total_change_tables, total_tables
 
 MOST_ROWS = 12
 NARROW_WIDTH = 72  # columns of a terminal: below, the before/after table has no room
@@ -49,10 +50,12 @@ def _run(report: Report, width: int) -> list[RenderableType]:
             Text(h.label), Text(f"{h.value} {h.unit}".strip(), style="bold", justify="right"), Text(h.note, style="dim")
         )
     parts: list[RenderableType] = [numbers, Text("")]
+    for _, view in total_tables(report, MOST_ROWS):
+        parts += [_grid(view, width), Text("")]
     if report.findings:
         parts += [_findings(report), Text("")]
     phases, rows, gpu = report.result("phases"), report.result("bottlenecks"), report.result("gpu_kernels")
-    if phases.marked:
+    if phases is not None and phases.marked:
         heads = {"phase": "Phase", "mean_ns": "Per step", "phase_share": "Of the step"}
         parts += [_grid(table(phases.ranked, heads), width), Text("")]
     if rows is not None:
@@ -73,6 +76,11 @@ def _findings(report: Report) -> Table:
 
 def _diff(report: Report, width: int) -> list[RenderableType]:
     changes = step_changes(report)
+    if totals := report.result("total_changes"):
+        tables = [_grid(view, width) for _, view in total_change_tables(totals, MOST_ROWS)]
+        return [*map(_change_line, changes), Text(""), *(part for grid in tables for part in (grid, Text("")))]
+    if not changes:
+        return []
     steps = [_change_line(c) for c in changes] if width < NARROW_WIDTH else [_change_table(changes)]
     heads = {"name": "Phase", "before_ns": "Before", "after_ns": "After", "change_ns": "Change", "status": "Verdict"}
     phases = table(report.result("phase_changes").rows, heads, unit_of="before_ns")

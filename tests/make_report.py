@@ -13,13 +13,31 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from make_trace import Event, annotation, backward, kernel, launch, memcpy, op, phase, step, trace_text
+from make_trace import (
+    Event,
+    annotation,
+    asynchronous,
+    average,
+    backward,
+    kernel,
+    kernel_average,
+    launch,
+    make_ranges,
+    make_snapshot,
+    memcpy,
+    on_device,
+    on_thread,
+    op,
+    phase,
+    step,
+    trace_text,
+)
 
-from longpole.analyze.analyses import ANALYSES
-from longpole.analyze.diffs import DIFFS
+from longpole.analyze.analyses import analyses_for
+from longpole.analyze.diffs import diffs_for
 from longpole.analyze.load import load
 from longpole.analyze.run import run
-from longpole.analyze.trace import Trace
+from longpole.analyze.trace import Trace, TraceWarning
 from longpole.capture.bundle import HealthNote, Manifest, RankFiles, described, write_manifest
 from longpole.reports.model import Report, diff_report, run_report
 
@@ -180,7 +198,7 @@ def run_report_of(path: Path) -> Report:
 
 
 def report_on(trace: Trace) -> Report:
-    return run_report(run(ANALYSES, trace), trace)
+    return run_report(run(analyses_for(trace), trace), trace)
 
 
 def diff_report_of(before: Path, after: Path) -> Report:
@@ -188,12 +206,57 @@ def diff_report_of(before: Path, after: Path) -> Report:
 
 
 def diff_report_on(before: Trace, after: Trace) -> Report:
-    return diff_report(run(DIFFS, before, after), before, after)
+    return diff_report(run(diffs_for(before, after), before, after), before, after)
+
+
+def jax(faster_by: float = 0) -> Trace:
+    """A device works 800 of 1,000, two of its streams 100 of that at once; its thread rests 50."""
+    return make_ranges(
+        on_thread("PjitFunction(train)", 0, 300), on_thread("copy_to_device", 100, 200),
+        on_thread("block_until_ready", 350, 1000),
+        on_device("fusion.1", 100, 600 - faster_by, 1), on_device("dot.2", 500 - faster_by, 900 - faster_by, 2),
+        warnings=(
+            TraceWarning("no_category", 5, "5 events carry no category; told by their process.", harmless=True),
+            TraceWarning("truncated_file", 1, "The file was cut off after 1,000 µs; what came later is missing."),
+        ),
+    )  # fmt: skip
+
+
+def pairs() -> Trace:
+    """outer 100 with inner 50 inside, and 60 of a collective beside them."""
+    slices = [on_thread("outer", 0, 100), on_thread("inner", 10, 60), asynchronous("AllReduce", 20, 80)]
+    return make_ranges(*slices, producer="unknown")
+
+
+def snapshot(faster_by: float = 0, **fields: Any) -> Trace:
+    """Ten steps of 1,000, of which aten::mm holds 600 and aten::add 100; 300 are outside operators."""
+    return make_snapshot(
+        average("ProfilerStep*", 10, 3000, 10_000 - 10 * faster_by, is_user_annotation=True),
+        average("aten::mm", 20, 6000 - 10 * faster_by), average("aten::add", 100, 1000), **fields,
+    )  # fmt: skip
+
+
+def gpu_snapshot() -> Trace:
+    """No steps; a product of 4,000 and a sum of 1,000 on the device."""
+    return make_snapshot(
+        average("aten::mm", 20, 500, device=4000), average("aten::sum", 20, 300, device=1000),
+        kernel_average("void gemm<float, 128>(float*)", 20, 4000), kernel_average("void sum<float>(float*)", 20, 1000),
+    )  # fmt: skip
+
+
+def hostile_ranges() -> Trace:
+    named = [make(name, 100 * i, 100 * i + 50) for i, name in enumerate(HOSTILE) for make in (on_thread, on_device, asynchronous)]
+    return make_ranges(*named, producer=SCRIPT, warnings=(TraceWarning("odd", 1, SCRIPT), TraceWarning("odd", 1, SCRIPT, True)))
+
+
+def hostile_snapshot() -> Trace:
+    return make_snapshot(*(average(name, 1, 10) for name in HOSTILE), torch=SCRIPT)
 
 
 KINDS = (
     "bundle", "after", "trace", "gpu", "no steps", "hostile", "hostile gpu",
-    "diff", "bare diff", "gpu diff", "mixed diff", "hostile diff",
+    "jax", "pairs", "snapshot", "gpu snapshot", "hostile ranges", "hostile snapshot",
+    "diff", "bare diff", "gpu diff", "mixed diff", "hostile diff", "jax diff", "snapshot diff", "totals diff",
 )  # fmt: skip
 
 
@@ -217,6 +280,15 @@ def reports() -> dict[str, Report]:
             "no steps": run_report_of(plain),
             "hostile": run_report_of(evil),
             "hostile gpu": run_report_of(evil_gpu),
+            "jax": report_on(jax()),
+            "pairs": report_on(pairs()),
+            "snapshot": report_on(snapshot()),
+            "gpu snapshot": report_on(gpu_snapshot()),
+            "hostile ranges": report_on(hostile_ranges()),
+            "hostile snapshot": report_on(hostile_snapshot()),
+            "jax diff": diff_report_on(jax(), jax(faster_by=200)),
+            "snapshot diff": diff_report_on(snapshot(), snapshot(faster_by=200)),
+            "totals diff": diff_report_on(gpu_snapshot(), load(on_gpu)),
             "diff": diff_report_of(before, after),
             "bare diff": diff_report_of(trace, trace_after),
             "gpu diff": diff_report_of(on_gpu, on_gpu),

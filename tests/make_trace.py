@@ -6,12 +6,29 @@ trace = make_trace([step(1, 0, 100), op("aten::mm", 10, 40)], [kernel("gemm", 20
 import gzip
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from longpole.analyze.load import load
-from longpole.analyze.trace import Trace
+from longpole.analyze.trace import (
+    ASYNC_SLICE,
+    DEVICE_SLICE,
+    HOST_SLICE,
+    Allocations,
+    Coverage,
+    DeviceRanges,
+    HostRanges,
+    Slices,
+    Source,
+    SourceFile,
+    Trace,
+    no_rows,
+)
 from longpole.capture.bundle import Manifest, RankFiles, described, write_manifest
 
 Event = dict[str, Any]
@@ -127,3 +144,68 @@ def make_bundle(*events: list[Event], **fields: Any) -> Trace:
     """What `load` makes of a bundle of these events; fields as in write_bundle. Its folder is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         return load(write_bundle(Path(folder) / "bundle", *events, **fields))
+
+
+Slice = tuple[float, float, str, int, int]  # start, end, name, kind, thread
+
+
+def on_thread(name: str, start: float, end: float, thread: int = 0) -> Slice:
+    """A range that another tool than torch.profiler wrote, on a thread of the host."""
+    return start, end, name, HOST_SLICE, thread
+
+
+def on_device(name: str, start: float, end: float, thread: int = 0) -> Slice:
+    return start, end, name, DEVICE_SLICE, thread
+
+
+def asynchronous(name: str, start: float, end: float, thread: int = 0) -> Slice:
+    return start, end, name, ASYNC_SLICE, thread
+
+
+def make_ranges(*slices: Slice, producer: str = "JAX/XLA", **fields: Any) -> Trace:
+    """The Trace of another tool's file; its window is that of the slices; `fields` replace those of the Trace."""
+    names = list(dict.fromkeys(name for _, _, name, _, _ in slices))
+    first, last = min(start for start, *_ in slices), max(end for _, end, *_ in slices)
+    columns = [
+        (round((a - first) * 1000), round((b - first) * 1000), names.index(n), kind, thread) for a, b, n, kind, thread in slices
+    ]
+    trace = _bare_trace(f"{producer.split('/')[0].replace(' ', '_')}.json", producer, len(slices))
+    return replace(
+        trace,
+        window_ns=round((last - first) * 1000),
+        slices=Slices(*np.array(columns, np.int64).T),
+        names=names,
+        threads=[("1", str(number)) for number in range(1 + max(thread for *_, thread in slices))],
+        **fields,
+    )
+
+
+def average(name: str, count: int, self_cpu: float, cpu: float | None = None, device: float = 0, **fields: Any) -> dict[str, Any]:
+    """A row of key_averages() in torch's microseconds; `device`: time of the kernels that it launched itself."""
+    return {
+        "key": name, "count": count, "device_type": "CPU", "is_user_annotation": False, "input_shapes": "",
+        "self_cpu_time_total": self_cpu, "cpu_time_total": self_cpu if cpu is None else cpu,
+        "self_device_time_total": device, "device_time_total": device, "cpu_memory_usage": 0, "self_cpu_memory_usage": 0,
+        "device_memory_usage": 0, "self_device_memory_usage": 0, **fields,
+    }  # fmt: skip
+
+
+def kernel_average(name: str, count: int, device: float) -> dict[str, Any]:
+    """A row of device work."""
+    return average(name, count, 0, device=device, device_type="CUDA")
+
+
+def make_snapshot(*rows: dict[str, Any], by_shape: bool = False, torch: str = "2.13.0", **fields: Any) -> Trace:
+    """The Trace of a key_averages snapshot alone."""
+    trace = _bare_trace("key_averages.json", "PyTorch Profiler", len(rows))
+    return replace(trace, snapshot={"torch": torch, "group_by_input_shape": by_shape, "rows": list(rows)}, **fields)
+
+
+def _bare_trace(path: str, producer: str, events: int) -> Trace:
+    """A Trace whose tables are empty."""
+    source = Source(path, (SourceFile(path, "ab" * 32),), producer, None, None, (), None, False, False, False)
+    return Trace(
+        source=source, manifest=None, origin_ns=0, window_ns=0, profiler_start_ns=None, host=no_rows(HostRanges),
+        device=no_rows(DeviceRanges), device_marks=no_rows(DeviceRanges), allocations=no_rows(Allocations), names=[], threads=[],
+        shapes=[], coverage=Coverage(events, events, 0, 0, Counter()),
+    )  # fmt: skip

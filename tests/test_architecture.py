@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from longpole.analyze.analyses import ANALYSES
-from longpole.analyze.diffs import DIFFS
+from longpole.analyze.analyses import ANALYSES, RANGES, SNAPSHOT
+from longpole.analyze.diffs import DIFFS, TOTALS
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("capture", "analyze", "reports", "templates")
 ORDER = {name: place for place, name in enumerate(FOLDERS)}
 MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-QUESTIONS = [("analyses", function) for function in ANALYSES.values()] + [("diffs", function) for function in DIFFS.values()]
+QUESTIONS = [("analyses", function) for function in dict.fromkeys((ANALYSES | RANGES | SNAPSHOT).values())]
+QUESTIONS += [("diffs", function) for function in dict.fromkeys((DIFFS | TOTALS).values())]
 
 
 def imports(path: Path) -> list[tuple[str, bool]]:

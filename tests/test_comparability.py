@@ -1,7 +1,19 @@
 from typing import Any
 
 import pytest
-from make_trace import annotation, backward, kernel, make_bundle, make_trace, op, step
+from make_trace import (
+    annotation,
+    average,
+    backward,
+    kernel,
+    make_bundle,
+    make_ranges,
+    make_snapshot,
+    make_trace,
+    on_thread,
+    op,
+    step,
+)
 
 from longpole.analyze.diffs.comparability import Comparability, comparability
 
@@ -77,3 +89,15 @@ def test_models_of_other_sizes_are_not_comparable():
     events = [step(1, 0, 100), op("aten::mm", 0, 90)]
     small, large = (make_bundle(events, program={"parameters": count}) for count in (10, 20))
     assert comparability(small, large).reasons == ["Parameters of the model: 10 before, 20 after"]
+
+
+def test_of_snapshots_and_other_tools_what_they_were_recorded_by_is_known_and_their_steps_where_marked():
+    mark = average("ProfilerStep*", 3, 10, 30)
+    found = comparability(make_snapshot(mark, torch="2.12.1"), make_trace(EVENTS)).rows.set_index("fact")
+    assert found.loc["Recorded by", ["before", "after"]].tolist() == ["key_averages()", "torch.profiler"]
+    assert found.loc["Steps", ["before", "after"]].tolist() == ["3", "1"]
+    assert found.loc["PyTorch", ["before", "after"]].tolist() == ["2.12.1", "–"]
+    ranges = make_ranges(on_thread("f", 0, 10))
+    assert status(comparability(ranges, ranges)) == {
+        "Recorded by": "same", "CPU": "unknown", "PyTorch": "unknown", "Steps": "unknown",
+    }  # fmt: skip

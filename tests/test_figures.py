@@ -86,3 +86,20 @@ def test_many_operators_become_a_few_and_the_rest(tmp_path: Path):
 def test_the_same_report_gives_the_same_charts():
     report = reports()["diff"]
     assert figures(report, PDF) == figures(replace(report), PDF)
+
+
+def test_times_by_name_make_a_bar_each_and_one_name_alone_makes_none():
+    assert captions("jax") == {
+        "device": "Of 900 us of device time, 500 us is fusion.1.",
+        "host": "Of 950 us of host time, 650 us is block_until_ready.",
+    }
+    assert captions("pairs") == {"host": "Of 100 us of host time, 50.0 us is inner."}
+    assert captions("snapshot") == {"ops": "Of 10.0 ms of self CPU time, 6.00 ms is aten::mm."}
+    assert captions("gpu snapshot")["device"] == "Of 5.00 ms of device time, 4.00 ms is gemm<...>."
+
+
+def test_a_diff_of_totals_shows_the_changes_without_saying_faster():
+    chart = figures(reports()["snapshot diff"], HTML)[0]["totals"]
+    assert "\u2190 less" in chart.svg
+    assert "faster" not in chart.svg
+    assert captions("snapshot diff")["totals"] == "The largest change of host time is aten::mm, -200 us."

@@ -115,3 +115,48 @@ def test_runs_that_cannot_be_compared_get_no_verdict_word():
     mixed = reports()["mixed diff"]
     assert not mixed.result("comparability").comparable
     assert {change.word for change in step_changes(mixed)} == {""}
+
+
+def test_another_tools_trace_shows_how_busy_its_devices_are_and_how_much_it_names():
+    assert shown("jax") == {
+        "Recording": "1.00 ms|first start to last end",
+        "Device busy": "80 %|of the recording; at least one device",
+        "Devices at work": "800 us|overlapping work counts once",
+        "Device events": "2 |of 2 names",
+        "Host ranges": "3 |of 3 names on 1 thread",
+    }
+    assert shown("pairs") == {
+        "Recording": "100 us|first start to last end",
+        "Host ranges": "2 |of 2 names on 1 thread",
+        "Asynchronous": "1 |of 1 name",
+    }
+
+
+def test_a_snapshot_shows_its_sums_and_the_mean_step_without_statistics():
+    assert shown("snapshot") == {
+        "Self CPU time": "10.0 ms|all operators and threads, added up",
+        "Step time, mean": "1.00 ms|10 steps; no statistics",
+        "Calls": "120 |in 3 rows",
+    }
+    assert shown("gpu snapshot")["Device time"] == "5.00 ms|all device work, added up"
+
+
+def test_the_provenance_of_other_forms_names_the_tool_or_the_torch():
+    facts = dict(provenance(reports()["jax"])[0])
+    assert (facts["Trace"], facts["Written by"]) == ("JAX.json", "JAX/XLA")
+    assert "Written by" not in dict(provenance(reports()["pairs"])[0])
+    assert "Mode" not in facts
+    snapshot = dict(provenance(reports()["snapshot"])[0])
+    assert (snapshot["Snapshot"], snapshot["Software"]) == ("key_averages.json", "PyTorch 2.13.0")
+
+
+def test_rows_of_a_snapshot_are_no_events():
+    assert coverage_line(reports()["snapshot"].recordings[0]) == "3 rows of key_averages() read: 3 used, 0 dropped."
+
+
+def test_a_diff_of_totals_compares_sums_and_claims_nothing():
+    rows = [
+        [plain(cell) for cell in (c.label, c.before, c.after, c.change, c.word)] for c in step_changes(reports()["snapshot diff"])
+    ]
+    assert rows == [["Self CPU time", "1.00 ms", "0.80 ms", "-0.20 ms", ""]]
+    assert [c.label for c in step_changes(reports()["jax diff"])] == ["Self time of all ranges", "Time on devices"]

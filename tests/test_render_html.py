@@ -75,7 +75,7 @@ def test_the_page_has_one_main_heading_and_a_title_that_says_it(kind: str):
     assert page(kind).all("html", lang="en")
 
 
-@pytest.mark.parametrize("kind", ["hostile", "hostile gpu", "hostile diff"])
+@pytest.mark.parametrize("kind", ["hostile", "hostile gpu", "hostile diff", "hostile ranges", "hostile snapshot"])
 def test_hostile_names_are_text_everywhere(kind: str):
     shown = page(kind)
     names = [clean(name) for name in HOSTILE if len(name) < 300]

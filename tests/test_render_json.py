@@ -281,15 +281,16 @@ def test_findings_are_ranked_and_carry_their_evidence():
 def test_a_diff_has_the_published_keys(kind: str):
     diff = of(kind)
     assert diff["schema"] == "longpole.diff/1"
-    assert list(diff) == ["schema", "sources", "comparable", "steps", "step", "unprofiled", "rows", "verdict"]
+    assert list(diff) == ["schema", "sources", "comparable", "steps", "step", "unprofiled", "rows", "withheld", "verdict"]
     keys = {"before_us", "after_us", "change_us", "change_pct", "ci_low_us", "ci_high_us", "speedup", "verdict"}
     assert keys <= set(diff["step"])
     assert diff["step"]["verdict"] in ("faster", "slower", "within_noise", "too_few_steps", None)
-    assert (diff["step"]["verdict"] is None) is not diff["comparable"]["comparable"]
+    told = diff["comparable"]["comparable"] and not diff["withheld"]
+    assert (diff["step"]["verdict"] is None) is not told
     for r in diff["rows"]:
         assert set(r) == {"kind", "name", "before_us", "after_us", "change_us", "ci_low_us", "ci_high_us", "status"}
         assert r["kind"] in ("phase", "op", "kernel")
-        assert r["status"] in ("changed", "within_noise", "added", "removed", "too_few_steps")
+        assert r["status"] in ("changed", "within_noise", "added", "removed", "too_few_steps", "totals_only")
     changes = [abs(r["change_us"]) for r in diff["rows"]]
     assert changes == sorted(changes, reverse=True)
 

@@ -51,7 +51,7 @@ def test_it_is_short_enough_for_a_comment_and_ends_with_a_line_break(kind: str):
     assert "\n\n\n" not in text(kind)
 
 
-@pytest.mark.parametrize("kind", ["hostile", "hostile gpu"])
+@pytest.mark.parametrize("kind", ["hostile", "hostile gpu", "hostile ranges", "hostile snapshot"])
 def test_hostile_names_are_text(kind: str):
     assert escaped(SCRIPT) in text(kind)
     assert "\\[red\\]markup\\[/red\\] \\`code\\` \\*\\*bold\\*\\* \\| pipe" in text(kind)

@@ -30,7 +30,7 @@ from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject
 pytestmark = pytest.mark.filterwarnings("ignore:.*sRGB2014.icc:pytest.PytestUnraisableExceptionWarning")
 
 A4_POINTS = (595.28, 841.89)
-SHOWN = ["bundle", "diff", "hostile gpu"]
+SHOWN = ["bundle", "diff", "hostile gpu", "jax", "snapshot"]
 EVERY_PDF = pytest.mark.parametrize("kind", SHOWN)
 
 

@@ -74,7 +74,7 @@ def test_changes_are_listed_with_what_they_save():
     assert "2 Let the optimizer update all parameters at once −50.0 µs medium" in text
 
 
-@pytest.mark.parametrize("kind", ["hostile", "hostile gpu", "hostile diff"])
+@pytest.mark.parametrize("kind", ["hostile", "hostile gpu", "hostile diff", "hostile ranges", "hostile snapshot"])
 def test_markup_and_escapes_in_names_are_text(kind: str):
     plain = shown(kind, 200)
     assert "[red]markup[/red]" in plain

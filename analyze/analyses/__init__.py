@@ -1,5 +1,10 @@
-"""One question about one trace each; ANALYSES is the report's table of contents."""
+"""One question about one trace each; ANALYSES is the report's table of contents, `analyses_for` that of any trace's."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..forms import form
+from ..trace import Trace
 from .bottlenecks import bottlenecks
 from .data_wait import data_wait
 from .gpu_kernels import gpu_kernels
@@ -8,6 +13,7 @@ from .optimizer_step import optimizer_step
 from .phases import phases
 from .repeated_ops import repeated_ops
 from .scalar_reads import scalar_reads
+from .slices import slices
 from .snapshot_agreement import snapshot_agreement
 from .steps import steps
 
@@ -23,3 +29,10 @@ ANALYSES = {
     "Operators": op_table,
     "Agreement with torch": snapshot_agreement,
 }
+RANGES = {"Named ranges": slices}  # of another tool
+SNAPSHOT = {"Operators": op_table}  # of key_averages alone
+
+
+def analyses_for(trace: Trace) -> Mapping[str, Callable[..., Any]]:
+    """The questions that can be asked of this trace."""
+    return {"pytorch": ANALYSES, "ranges": RANGES, "snapshot": SNAPSHOT}[form(trace)]

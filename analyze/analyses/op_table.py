@@ -5,14 +5,18 @@ purpose: Python frames take no self time from operators (torch 2.12 and newer le
 call whose own number happens to equal an operator's id does not receive that operator's kernels.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ...capture.errors import MissingData
 from .. import trace as t
+from ..averages import KEYS, by_shape, torch_rows, torch_version
 from ..callstack import children_sum, parents, tree_sum, without_duplicates
+from ..forms import form, withheld
 from ..trace import Ints, Mask, Trace
 
 SKIPPED = {
@@ -33,7 +37,6 @@ SUMS = [
     "self_cpu_bytes", "cpu_bytes", "self_device_bytes", "device_bytes", "torch_extra_ns",
 ]  # fmt: skip
 TORCH_FLOATS = ["self_cpu_torch_us", "cpu_torch_us"]
-KEYS = ["name", "device_type", "is_user_annotation", "input_shapes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +58,44 @@ class OpTable:
     has_memory: bool
     inflated_by_torch: dict[str, int]  # runtime calls to which torch gives an operator's kernels, by number alone: ns too much
     moved_by_torch_ns: int  # and the time of that operator's own runtime calls, which torch then counts elsewhere
+    from_snapshot: bool = False  # the numbers are torch's own, of a key_averages snapshot
+    torch: str | None = None  # the torch that made the snapshot, where it says so
+
+    @property
+    def steps_count(self) -> int | None:
+        """How many steps the profiler marked; None where it marked none."""
+        return int(self._steps["count"].sum()) or None
+
+    @property
+    def step_ns(self) -> float | None:
+        """Mean step on the host."""
+        return None if self.steps_count is None else float(self._steps["cpu_ns"].sum()) / self.steps_count
+
+    @property
+    def by_shape(self) -> bool:
+        return bool((self.rows["input_shapes"] != "").any())
+
+    @property
+    def calls_count(self) -> int:
+        """Of all rows on the host, the steps themselves apart."""
+        on_host = (self.rows["device_type"] == "CPU") & (self.rows["name"] != STEP_NAME)
+        return int(self.rows.loc[on_host, "count"].sum())
+
+    @property
+    def kernels(self) -> pd.DataFrame:
+        """The rows of device work."""
+        return self.rows[(self.rows["device_type"] != "CPU") & ~self.rows["is_user_annotation"]]
+
+    @property
+    def _steps(self) -> pd.DataFrame:
+        return self.rows[(self.rows["name"] == STEP_NAME) & (self.rows["device_type"] == "CPU")]
 
 
 def op_table(trace: Trace) -> OpTable:
-    """Rows by name, as `key_averages()`."""
+    """Rows by name, as `key_averages()`; of a snapshot alone its own rows, by shape where it is grouped so."""
+    if trace.snapshot is not None:
+        return _of_snapshot(trace.snapshot)
+    _refuse_other_tools(trace)
     return _grouped(trace, _events(trace, WITHOUT_FRAMES).assign(input_shapes=""))
 
 
@@ -69,9 +106,37 @@ def op_table_with_frames(trace: Trace) -> OpTable:
 
 def op_table_by_shape(trace: Trace) -> OpTable:
     """Rows by name and input shapes, as `key_averages(group_by_input_shape=True)`; MissingData without shapes."""
+    if trace.snapshot is not None:
+        if not by_shape(trace.snapshot):
+            raise MissingData("The snapshot is not grouped by input shape; take key_averages(group_by_input_shape=True).")
+        return _of_snapshot(trace.snapshot)
+    _refuse_other_tools(trace)
     if not trace.shapes:
         raise MissingData("The trace holds no input shapes; capture with shapes on (record_shapes=True).")
     return _grouped(trace, _events(trace, WITHOUT_FRAMES))
+
+
+def _of_snapshot(snapshot: Mapping[str, Any]) -> OpTable:
+    rows = torch_rows(snapshot)
+    if rows.empty:
+        raise MissingData("The snapshot has no rows; take key_averages() after the profiler has stopped.")
+    on_device = (rows["device_type"] != "CPU") & ~rows["is_user_annotation"]
+    return OpTable(
+        rows=rows,
+        self_cpu_ns=int(rows["self_cpu_ns"].sum()),
+        self_device_ns=int(rows.loc[on_device, "self_device_ns"].sum()),
+        has_device=bool(on_device.any() or rows["device_ns"].any()),
+        has_memory=bool(rows[["cpu_bytes", "self_cpu_bytes", "device_bytes", "self_device_bytes"]].to_numpy().any()),
+        inflated_by_torch={},
+        moved_by_torch_ns=0,
+        from_snapshot=True,
+        torch=torch_version(snapshot),
+    )
+
+
+def _refuse_other_tools(trace: Trace) -> None:
+    if form(trace) == "ranges":
+        raise MissingData(withheld(trace))
 
 
 def _grouped(trace: Trace, events: pd.DataFrame) -> OpTable:

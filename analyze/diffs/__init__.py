@@ -1,9 +1,16 @@
-"""One question about two traces each; DIFFS is the table of contents of a before/after report."""
+"""One question about two traces each; DIFFS is the table of contents of a before/after report, `diffs_for` that of any two."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...capture.errors import MissingData
+from ..forms import form, written_by
+from ..trace import Trace
 from .comparability import comparability
 from .op_changes import op_changes
 from .phase_changes import phase_changes
 from .step_change import step_change
+from .total_changes import total_changes
 
 DIFFS = {
     "Step time": step_change,
@@ -11,3 +18,15 @@ DIFFS = {
     "Operators and kernels": op_changes,
     "Are the runs comparable?": comparability,
 }
+TOTALS = {"Totals by name": total_changes, "Are the runs comparable?": comparability}  # without statistics of steps
+
+
+def diffs_for(before: Trace, after: Trace) -> Mapping[str, Callable[..., Any]]:
+    """The questions that can be asked of these two; MissingData for recordings of two tools, which share no names."""
+    forms, tools = {form(before), form(after)}, [written_by(before), written_by(after)]
+    if "ranges" in forms and tools[0] != tools[1]:
+        raise MissingData(
+            f"The first recording is of {tools[0]}, the second of {tools[1]}, and what these name cannot be matched; "
+            "compare two recordings of one tool."
+        )
+    return DIFFS if forms == {"pytorch"} else TOTALS

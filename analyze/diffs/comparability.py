@@ -6,7 +6,10 @@ from typing import Any
 
 import pandas as pd
 
+from ..analyses.op_table import op_table
 from ..analyses.steps import steps
+from ..averages import torch_version
+from ..forms import form, written_by
 from ..trace import Trace
 
 SAME, DIFFERENT, UNKNOWN = "same", "different", "unknown"
@@ -30,8 +33,9 @@ class Comparability:
 
 
 def comparability(before: Trace, after: Trace) -> Comparability:
-    """Compare the facts of two recordings."""
-    return Comparability(pd.DataFrame([_row(fact, decisive, of(before), of(after)) for fact, decisive, of in FACTS]))
+    """Compare the facts of two recordings: those of traces, or the few that other forms have."""
+    facts = FACTS if form(before) == form(after) == "pytorch" else TOTALS_FACTS
+    return Comparability(pd.DataFrame([_row(fact, decisive, of(before), of(after)) for fact, decisive, of in facts]))
 
 
 def _row(fact: str, decisive: bool, before: Any, after: Any) -> dict[str, Any]:
@@ -62,6 +66,16 @@ def _devices(trace: Trace) -> str | None:
     return ", ".join(names[i] for i in used) if all(0 <= i < len(names) for i in used) else None
 
 
+def _torch(trace: Trace) -> str | None:
+    if trace.snapshot is not None:
+        return torch_version(trace.snapshot)
+    return trace.manifest.versions.get("torch") if trace.manifest else None
+
+
+def _steps_count(trace: Trace) -> int | None:
+    return None if form(trace) == "ranges" else op_table(trace).steps_count
+
+
 FACTS: list[tuple[str, bool, Callable[[Trace], Any]]] = [
     ("Mode", True, lambda trace: steps(trace).mode),
     ("Steps marked", True, lambda trace: steps(trace).window == "steps"),
@@ -81,4 +95,10 @@ FACTS: list[tuple[str, bool, Callable[[Trace], Any]]] = [
     ("Memory recorded", True, lambda trace: trace.source.with_memory),
     ("Ranks", True, lambda trace: trace.source.world_size or 1),
     ("Steps", False, lambda trace: steps(trace).count),
+]
+TOTALS_FACTS: list[tuple[str, bool, Callable[[Trace], Any]]] = [
+    ("Recorded by", False, written_by),
+    ("CPU", True, _manifest("machine", "cpu")),
+    ("PyTorch", False, _torch),
+    ("Steps", False, _steps_count),
 ]

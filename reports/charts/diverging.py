@@ -11,7 +11,10 @@ from .rows import Chart, OpChange, smaller
 MOST_OPERATORS = 15
 
 
-def diverging(medium: Medium, rows: Sequence[OpChange], id: str = "diverging") -> Chart:
+FASTER_SLOWER = ("← faster", "slower →")
+
+
+def diverging(medium: Medium, rows: Sequence[OpChange], id: str = "diverging", sides: tuple[str, str] = FASTER_SLOWER) -> Chart:
     """The change of each operator with its interval, the largest first, and three columns of numbers."""
     rows = _largest_changes(rows)
     unit = choose_unit(max((max(r.before_ns, r.after_ns) for r in rows), default=0))
@@ -22,7 +25,7 @@ def diverging(medium: Medium, rows: Sequence[OpChange], id: str = "diverging") -
     bottom = top + len(rows) * row_height
     svg = Svg(medium, bottom + 20 * medium.scale)
     draw_time_axis(svg, (low_ns, high_ns), unit, to_x, top, bottom, sign=True)
-    _draw_diverging_heads(svg, top - 5, to_x(0), unit)
+    _draw_diverging_heads(svg, top - 5, to_x(0), unit, sides)
     for i, row in enumerate(rows):
         _draw_op_change(svg, top + i * row_height, row, unit, to_x, (low_ns, high_ns))
     changes = "; ".join(f"{shortened(r.label, 60)} {time(r.after_ns - r.before_ns, unit, sign=True)}" for r in rows)
@@ -54,10 +57,11 @@ def _change_range(rows: Sequence[OpChange]) -> tuple[float, float]:
     return min(low, -0.35 * high, -0.25), max(high, -0.35 * low, 0.25)
 
 
-def _draw_diverging_heads(svg: Svg, y: float, zero: float, unit: Unit) -> None:
+def _draw_diverging_heads(svg: Svg, y: float, zero: float, unit: Unit, sides: tuple[str, str]) -> None:
     small = svg.medium.small_size
-    svg.text(zero - 8, y, "← faster", "good", small, align="right")
-    svg.text(zero + 8, y, "slower →", "bad", small)
+    less, more = ("good", "bad") if sides == FASTER_SLOWER else ("ink3", "ink3")
+    svg.text(zero - 8, y, sides[0], less, small, align="right")
+    svg.text(zero + 8, y, sides[1], more, small)
     for x, head in zip(_op_columns(svg.medium), ("before", "after", f"change, {unit.name}"), strict=True):
         svg.text(x, y, head, "ink3", small, align="right")
 
