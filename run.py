@@ -1,4 +1,4 @@
-"""Sets everything up and runs one task: `python run.py demo | test | check`. Standard library only."""
+"""Sets everything up and runs one task: `python run.py demo | test | check | bench`. Standard library only."""
 
 import importlib.util
 import os
@@ -68,7 +68,15 @@ def check() -> None:
     run(PYTHON, "-m", "pytest", "--cov", "--cov-report=term", "--cov-fail-under=95")
 
 
-TASKS = {task.__name__: task for task in (demo, test, check)}
+def bench() -> None:
+    """A benchmark by its name, `bench load`; more arguments go to it."""
+    names = sorted(path.stem.removeprefix("bench_") for path in (HERE / "tests").glob("bench_*.py"))
+    if len(sys.argv) < 3 or sys.argv[2] not in names:
+        sys.exit(f"usage: python run.py bench {' | '.join(names)}")
+    run(PYTHON, Path("tests", f"bench_{sys.argv[2]}.py"), *sys.argv[3:])
+
+
+TASKS = {task.__name__: task for task in (demo, test, check, bench)}
 
 if __name__ == "__main__":
     if sys.version_info < (3, 11):  # noqa: UP036 - run.py is what tells people
