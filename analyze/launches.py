@@ -38,6 +38,13 @@ def missing_work(trace: Trace) -> str | None:
     return None
 
 
+def launches_without_record(trace: Trace) -> Ints:
+    """Rows of the host ranges that launch something of which the file holds no record."""
+    calls = np.flatnonzero(_calls(trace, _is_launch))
+    correlation = trace.host.correlation[calls]
+    return calls[(correlation > 0) & ~np.isin(correlation, trace.device.correlation)]
+
+
 def hidden_in_graphs(trace: Trace) -> str | None:
     """Launches of CUDA graphs without a record: one can hold any number of kernels."""
     recorded = _recorded(trace, _calls(trace, _is_graph_launch))

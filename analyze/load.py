@@ -1,80 +1,157 @@
-"""Bundle folder or chrome trace file -> Trace."""
+"""Bundle, trace file, folder of ranks, archive, URL or standard input -> Trace, one for each rank."""
 
-import hashlib
-import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..capture.bundle import BundleFile, Manifest, is_bundle, read_manifest, verified
 from ..capture.errors import BundleError
 from . import trace as t
-from .columns import Reader
-from .decode import Header, decoded, inflated
+from .loading import snapshots
+from .loading.columns import Collected
+from .loading.producers import producer_of
+from .loading.reading import Findings, NoEvents, RawBackslashes, Reader
+from .loading.sources import Input, inputs
+from .loading.streams import LARGEST_BYTES, File, Progress, Reading, ahead, blocks, is_long, refuse_altered
+from .loading.tables import Read, details, host_whole_until, is_cut_off, trace_of, troubles
+from .loading.trouble import warnings
+from .loading.whole import whole_sentence, whole_steps
 
 
-def load(path: Path | str) -> t.Trace:
-    """Read a bundle or a chrome trace (.json, .json.gz) that torch.profiler wrote.
+def load(
+    named: Path | str,
+    *,
+    largest_bytes: int = LARGEST_BYTES,
+    processes: int = 1,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> t.Trace:
+    """Read the one rank that a bundle or a trace holds; arguments and errors as `load_run`, and BundleError for several ranks."""
+    found = inputs([named])
+    if len(found) != 1:
+        raise BundleError(f"{named} holds {len(found)} ranks; name the trace file of one of them.")
+    return _load(found[0], largest_bytes, processes, cache, progress)
 
-    Raises BundleError, with one sentence, for anything else: missing, empty, cut off, not a trace.
+
+def load_run(
+    named: Sequence[Path | str],
+    *,
+    largest_bytes: int = LARGEST_BYTES,
+    processes: int = 1,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> tuple[t.Trace, ...]:
+    """Read all ranks of a run, in their order: bundles, chrome traces of any packing, folders and globs of them, URLs, `-`.
+
+    `largest_bytes`: how much text an archive may hold. `processes`: how many may work at once; they are spawned, so a script
+    that asks for more than one needs the usual guard around its main part. `cache`: a folder that keeps what was parsed.
+    `progress`: called with bytes read, bytes in all (None where not known) and events. BundleError: one sentence.
     """
-    path = Path(path)
+    found = inputs(named)
+    if len(found) == 1:
+        return (_load(found[0], largest_bytes, processes, cache, progress),)
+    one = partial(_load, largest_bytes=largest_bytes, processes=1, cache=cache)
+    if processes < 2 or any(given.file.path is None for given in found):
+        return by_rank([one(given, progress=progress) for given in found])
+    from .loading.parallel import processes_of
+
+    with processes_of(min(processes, len(found))) as pool:
+        return by_rank(list(pool.map(one, found)))
+
+
+def by_rank(traces: Sequence[t.Trace]) -> tuple[t.Trace, ...]:
+    """Ranks as the files say; where one does not, its place among the files. BundleError where two are of one rank."""
+    ranked: dict[int, t.Trace] = {}
+    for place, trace in enumerate(traces):
+        rank = place if trace.source.rank is None else trace.source.rank
+        if rank in ranked:
+            both = f"{ranked[rank].source.files[0].name} and {trace.source.files[0].name}"
+            raise BundleError(f"{both} are both of rank {rank}; name one file for each rank.")
+        ranked[rank] = replace(trace, source=replace(trace.source, rank=rank))
+    return tuple(ranked[rank] for rank in sorted(ranked))
+
+
+def _load(given: Input, largest_bytes: int, processes: int, cache: Path | None, progress: Progress | None = None) -> t.Trace:
+    """The files of one rank; what the cache holds of them is not read again."""
+    parse = partial(_parsed, given.file, largest_bytes, processes, progress)
+    trace = _through_cache(cache, given.file, parse) if cache and given.file.path else parse()
+    notes = warnings({code: count for code, (count, _) in given.notes.items()}, {c: d for c, (_, d) in given.notes.items()})
+    rank = given.rank if trace.source.rank is None else trace.source.rank
+    return replace(
+        trace,
+        source=replace(trace.source, path=given.given, rank=rank),
+        manifest=given.manifest,
+        averages=snapshots.beside(given.averages),
+        averages_by_shape=snapshots.beside(given.averages_by_shape),
+        warnings=(*trace.warnings, *notes),
+    )
+
+
+def _through_cache(folder: Path, file: File, parse: Callable[[], t.Trace]) -> t.Trace:
+    from .loading import cached
+
+    key = cached.key_of(file)
+    trace = cached.read(folder, key)
+    if trace is None:
+        trace = parse()
+        cached.write(folder, key, trace)
+    return trace
+
+
+def _parsed(file: File, largest_bytes: int, processes: int, progress: Progress | None) -> t.Trace:
     try:
-        is_folder = path.is_dir()
-    except OSError as problem:  # a name too long to be one
-        raise BundleError(f"{path.name[:80]}… cannot be a path here ({problem.strerror}); check it.") from problem
-    return _load_bundle(path) if is_folder else _load_file(path, path, None)
+        read = _read(file, largest_bytes, processes, progress)
+    except NoEvents as other:
+        return snapshots.trace_of(file, other.text)
+    except BundleError:
+        refuse_altered(file)  # that explains whatever else is wrong with it
+        raise
+    trace = trace_of(read, _source(read))
+    if is_cut_off(read):
+        trace = replace(trace, whole_steps=whole_steps(trace, host_whole_until(read, trace)))
+    return replace(trace, warnings=warnings(troubles(read), details(read), whole_sentence(trace)))
 
 
-def _load_bundle(folder: Path) -> t.Trace:
-    if not is_bundle(folder):
-        raise BundleError(f"{folder} is a folder without a manifest.json, so it is no bundle; name a bundle or a trace file.")
-    manifest = read_manifest(folder)
-    if len(manifest.ranks) != 1:
-        raise BundleError(
-            f"{folder} holds {len(manifest.ranks)} ranks and this version reads one; name the trace file of one rank."
-        )
-    return _load_file(folder, verified(folder, manifest.ranks[0].trace), manifest)
+def _read(file: File, largest_bytes: int, processes: int, progress: Progress | None) -> Read:
+    """The whole file, by two processes where that pays; once more where its writer turns out not to escape backslashes."""
+    if processes > 1 and is_long(file):
+        from .loading.parallel import read_by_two
 
-
-def _load_file(given: Path, path: Path, manifest: Manifest | None) -> t.Trace:
-    content = _read(path)
-    file = decoded(path, inflated(path, content))
-    source = _source(given, file.header, t.SourceFile(str(path), hashlib.sha256(content).hexdigest()))
-    return Reader(file).trace(path, source, manifest)
-
-
-def load_snapshot(folder: Path, file: BundleFile) -> dict[str, Any]:
-    """A key_averages snapshot of a bundle, as plain JSON."""
-    path = verified(folder, file)
+        if (both := read_by_two(file, largest_bytes, progress)) is not None:
+            return Read(
+                file.name, both.header, both.collected, Findings(), both.reading, producer_of(both.header, both.collected)
+            )
     try:
-        snapshot = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as damage:
-        raise BundleError(f"{path} is not valid JSON ({damage}); capture again.") from damage
-    if not isinstance(snapshot, dict) or not isinstance(snapshot.get("rows"), list):
-        raise BundleError(f"{path} is not a key_averages snapshot (it has no rows); capture again.")
-    return snapshot
+        return _read_once(file, largest_bytes, progress, raw_backslashes=False)
+    except RawBackslashes:
+        return _read_once(file, largest_bytes, progress, raw_backslashes=True)
 
 
-def _read(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as missing:
-        raise BundleError(f"{path} does not exist; check the path.") from missing
-    except OSError as problem:
-        raise BundleError(f"{path} cannot be read: {problem.strerror or problem}.") from problem
-    if not content:
-        raise BundleError(f"{path} is empty; the capture did not finish writing it, capture again.")
-    return content
+def _read_once(file: File, largest_bytes: int, progress: Progress | None, raw_backslashes: bool) -> Read:
+    reading, reader, collected = Reading(), Reader(file.name, raw_backslashes), Collected()
+    with ahead(blocks(file, reading, largest_bytes)) as text:
+        for chunk in reader.chunks(text):
+            collected.keep_others = reader.header.schema is None
+            new_names = collected.add(chunk)
+            if not chunk.judged:
+                reader.judge(new_names)
+            if progress:
+                progress(reading.read_bytes, file.size_bytes, collected.total)
+        for _ in text:  # to the end, so that its SHA-256 is the file's
+            pass
+    return Read(file.name, reader.header, collected, reader.found, reading, producer_of(reader.header, collected))
 
 
-def _source(given: Path, header: Header, read: t.SourceFile) -> t.Source:
+def _source(read: Read) -> t.Source:
+    header = read.header
     cuda, hip = _integer(header.cuda), _integer(header.hip)
     distributed = header.distributed if isinstance(header.distributed, dict) else {}
     devices = header.devices if isinstance(header.devices, list) else []
     return t.Source(
-        path=str(given),
-        files=(read,),
-        producer="PyTorch Profiler" if header.schema is not None else "unknown",
+        path=read.name,
+        files=(t.SourceFile(read.name, read.reading.sha256),),
+        producer="unknown",
         rank=_integer(distributed.get("rank")),
         world_size=_integer(distributed.get("world_size")),
         devices=tuple(str(d.get("name", "unknown")) if isinstance(d, dict) else "unknown" for d in devices),

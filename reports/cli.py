@@ -1,13 +1,16 @@
 """The `longpole` command. Everything heavy is imported where it is used, so that `--help` answers at once."""
 
+import os
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..capture.errors import CaptureError, LongpoleError
+from ..capture.errors import BundleError, CaptureError, LongpoleError
 from .output import SUFFIXES, Output, beside, both, refuse_to_replace, write
 from .progress import progress
 
@@ -42,7 +45,8 @@ class Example(click.Command):
 def cli() -> None:
     """Finds what limits a PyTorch step, says what to change and what that would save, and checks whether it did.
 
-    RUN is a bundle folder that longpole captured, or any chrome trace (.json, .json.gz) of torch.profiler.
+    RUN is a bundle that longpole captured (folder or .zip) or any chrome trace of torch.profiler (.json, .gz, .zst, .zip).
+    Several files, a folder or a glob of them are the ranks of one run; a URL and - (standard input) work too.
     """
 
 
@@ -63,7 +67,35 @@ output_option = click.option(
     callback=_outputs,
     help=OUTPUT_HELP,
 )
-run_argument = click.argument("run", type=click.Path(path_type=Path))
+run_argument = click.argument("run", nargs=-1, required=True)
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How a run is read: the same for every command that reads one."""
+    for option in (
+        click.option(
+            "--rank", type=click.IntRange(0), help="Of a run with several ranks, the one to explain; the first by default."
+        ),
+        click.option(
+            "--cache", "use_cache", is_flag=True, help="Keep what was parsed, so that the next command need not read it again."
+        ),
+        click.option(
+            "--max-gb", type=click.FloatRange(0, min_open=True), default=16, show_default=True, help="Of text in an archive."
+        ),
+        click.option("--processes", type=click.IntRange(1), help="To read with; as many as there are processors by default."),
+    ):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The options of `run_options`."""
+
+    rank: int | None
+    use_cache: bool
+    max_gb: float
+    processes: int | None
 
 
 @cli.command(cls=Example, example="longpole demo\nlongpole demo my-demo --force")
@@ -80,10 +112,12 @@ def demo(folder: Path, force: bool) -> None:
             show(f"Capturing DQN training, {run.name}")
             WORKLOADS["dqn"].capture(run, variant=run.name, mode="train", force=force, progress=show.steps)
         click.echo(f"Captured {run}")
-    before = _run_report(_load(runs[0]))
+    plain = Reading(rank=None, use_cache=False, max_gb=16, processes=1)
+    traces = [_one([str(run)], plain) for run in runs]
+    before = _run_report(traces[:1])
     write(before, both(folder / "report"))
     _print_verdict(before)
-    difference = _diff_report(*map(_load, runs))
+    difference = _diff_report(*traces)
     write(difference, both(folder / "diff"))
     _print_verdict(difference)
 
@@ -127,22 +161,24 @@ def capture(workload: str, folder: Path, **options: Any) -> None:
 @cli.command(cls=Example, example="longpole report runs/before\nlongpole report trace.json.gz -o report.pdf -o report.html")
 @run_argument
 @output_option
-def report(run: Path, outputs: tuple[Path, ...]) -> None:
+@run_options
+def report(run: tuple[str, ...], outputs: tuple[Path, ...], **reading: Any) -> None:
     """Explain one run: HTML and PDF beside it, or the files you name."""
-    refuse_to_replace(outputs, [run])
-    made = _run_report(_load(run))
-    write(made, [Output(path) for path in outputs] or both(beside(run, "report")))
+    refuse_to_replace(outputs, run)
+    made = _explained(run, Reading(**reading))
+    write(made, [Output(path) for path in outputs] or both(beside(run[0], "report")))
     _print_verdict(made)
 
 
 @cli.command(cls=Example, example="longpole diff runs/before runs/after -o diff.html -o diff.pdf")
-@click.argument("before", type=click.Path(path_type=Path))
-@click.argument("after", type=click.Path(path_type=Path))
+@click.argument("before")
+@click.argument("after")
 @output_option
-def diff(before: Path, after: Path, outputs: tuple[Path, ...]) -> None:
+@run_options
+def diff(before: str, after: str, outputs: tuple[Path, ...], **reading: Any) -> None:
     """Compare two runs, per step: HTML and PDF beside AFTER, or the files you name."""
     refuse_to_replace(outputs, [before, after])
-    made = _diff_report(_load(before), _load(after))
+    made = _diff_report(*(_one([run], Reading(**reading)) for run in (before, after)))
     write(made, [Output(path) for path in outputs] or both(beside(after, "diff")))
     _print_verdict(made)
 
@@ -150,9 +186,10 @@ def diff(before: Path, after: Path, outputs: tuple[Path, ...]) -> None:
 @cli.command(cls=Example, example="longpole summary runs/before\nlongpole summary trace.json.gz --json > summary.json")
 @run_argument
 @click.option("--json", "as_json", is_flag=True, help="Print longpole.summary/1 as JSON and nothing else.")
-def summary(run: Path, as_json: bool) -> None:
+@run_options
+def summary(run: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     """The main numbers of a run, on the terminal or as JSON."""
-    made = _run_report(_load(run))
+    made = _explained(run, Reading(**reading))
     if as_json:
         from .render_json import render_json
 
@@ -168,15 +205,27 @@ def summary(run: Path, as_json: bool) -> None:
 @click.option("--sort", metavar="KEY", default="self_cpu_time_total", show_default=True, help="A sort key of torch's table.")
 @click.option("--limit", type=click.IntRange(-1), default=20, show_default=True, help="Rows to show; -1 for all.")
 @click.option("--by-shape", is_flag=True, help="A row for each name and input shapes.")
-def ops(run: Path, sort: str, limit: int, by_shape: bool) -> None:
+@run_options
+def ops(run: tuple[str, ...], sort: str, limit: int, by_shape: bool, **reading: Any) -> None:
     """The operator table, as torch's key_averages().table() prints it."""
     from ..analyze.analyses.op_table import op_table, op_table_by_shape
     from .ops_table import SORT_KEYS, torch_table
 
     if sort not in SORT_KEYS:
         raise click.BadParameter(f"{sort!r} is no key; choose one of {', '.join(SORT_KEYS)}.", param_hint="--sort")
-    table = (op_table_by_shape if by_shape else op_table)(_load(run))
+    table = (op_table_by_shape if by_shape else op_table)(_one(run, Reading(**reading)))
     click.echo(torch_table(table, sort, limit), nl=False)
+
+
+@cli.command(cls=Example, example="longpole cache\nlongpole cache clear")
+@click.argument("action", type=click.Choice(["show", "clear"]), default="show")
+def cache(action: str) -> None:
+    """What --cache has kept of parsed traces: show where and how much, or clear it."""
+    from ..analyze.loading.cached import clear, default_folder, kept
+
+    folder = default_folder()
+    count, size_bytes = clear(folder) if action == "clear" else kept(folder)
+    click.echo(f"{'Removed' if action == 'clear' else 'Kept'} {count} parsed traces, {size_bytes / 1e6:.1f} MB, in {folder}")
 
 
 @cli.command(cls=Example, example="longpole doctor")
@@ -188,6 +237,11 @@ def doctor() -> None:
         click.echo(f"{'ok     ' if check.works else 'missing'} {check.name:<10} {check.detail}")
 
 
+def usable_processors() -> int:
+    """Those that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _refuse_without(*packages: str) -> None:
     """CaptureError where a package is not installed that capturing a workload needs."""
     missing = [package for package in packages if find_spec(package) is None]
@@ -195,22 +249,50 @@ def _refuse_without(*packages: str) -> None:
         raise CaptureError(f'Capturing needs {" and ".join(missing)}, not installed here: pip install "longpole[demo]".')
 
 
-def _load(run: Path) -> "Trace":
+def _load(run: Sequence[str], reading: Reading) -> tuple["Trace", ...]:
+    """All ranks."""
     with progress() as show:
-        show(f"Reading {run.name}")
-        from ..analyze.load import load
+        show(f"Reading {run[0] if len(run) == 1 else f'{len(run)} files'}")
+        from ..analyze.load import load_run
+        from ..analyze.loading.cached import default_folder
 
-        return load(run)
+        return load_run(
+            run,
+            largest_bytes=round(reading.max_gb * 10**9),
+            processes=reading.processes or usable_processors(),
+            cache=default_folder() if reading.use_cache else None,
+            progress=show.bytes,
+        )
 
 
-def _run_report(trace: "Trace") -> "Report":
+def _place_of(rank: int | None, traces: Sequence["Trace"]) -> int:
+    """Where the rank to explain stands among all of them."""
+    ranks = [trace.source.rank or 0 for trace in traces]
+    if rank is not None and rank not in ranks:
+        raise BundleError(f"The run holds no rank {rank}; choose one of {', '.join(map(str, ranks))}.")
+    return 0 if rank is None else ranks.index(rank)
+
+
+def _one(run: Sequence[str], reading: Reading) -> "Trace":
+    """The rank to look at, where only one can be."""
+    traces = _load(run, reading)
+    return traces[_place_of(reading.rank, traces)]
+
+
+def _explained(run: Sequence[str], reading: Reading) -> "Report":
+    return _run_report(_load(run, reading), reading.rank)
+
+
+def _run_report(traces: Sequence["Trace"], rank: int | None = None) -> "Report":
+    place = _place_of(rank, traces)
     with progress() as show:
         show("Analyzing")
-        from ..analyze.analyses import analyses_for
+        from ..analyze.analyses import ACROSS_RANKS, analyses_for
         from ..analyze.run import run
-        from .model import run_report
+        from .model import of_ranks, run_report
 
-        return run_report(run(analyses_for(trace), trace), trace)
+        reports = [run_report(run(analyses_for(trace), trace), trace) for trace in traces]
+        return reports[0] if len(reports) == 1 else of_ranks(reports, place, run(ACROSS_RANKS, *traces))
 
 
 def _diff_report(before: "Trace", after: "Trace") -> "Report":

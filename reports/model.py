@@ -1,7 +1,7 @@
 """Sections and recordings -> Report: everything a renderer needs, and nothing it has to compute."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, Literal
 
@@ -62,7 +62,10 @@ class Recording:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """One report; `recordings`: one for a run, before and after for a diff."""
+    """One report; `recordings`: one for a run, before and after for a diff.
+
+    `ranks`: of a run with several ranks, the report on each of them, in their order; this one explains the first recording's.
+    """
 
     kind: Literal["run", "diff"]
     verdict: Verdict
@@ -70,6 +73,12 @@ class Report:
     sections: tuple[Section, ...]
     recordings: tuple[Recording, ...]
     version: str
+    ranks: tuple["Report", ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """The rank that is explained."""
+        return self.recordings[0].source.rank or 0
 
     def result(self, name: str) -> Any:
         """The result of an analysis by its name, None where data were missing."""
@@ -79,6 +88,12 @@ class Report:
 def run_report(sections: tuple[Section, ...], trace: Trace) -> Report:
     """The report on one trace, from its sections."""
     return _report("run", run_verdict(sections), sections, [trace])
+
+
+def of_ranks(reports: Sequence[Report], shown: int, across: tuple[Section, ...]) -> Report:
+    """The report on one rank of several, with what was asked of all of them first."""
+    report = reports[shown]
+    return replace(report, sections=(*across, *report.sections), ranks=tuple(reports))
 
 
 def diff_report(sections: tuple[Section, ...], before: Trace, after: Trace) -> Report:

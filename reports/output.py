@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .model import Report
 
 SUFFIXES = (".html", ".pdf", ".md", ".json")
+NO_PART_OF_NAMES = str.maketrans("", "", '<>:"/\\|?*')
 
 
 @dataclass(frozen=True)
@@ -26,18 +27,20 @@ class Output:
     required: bool = True
 
 
-def beside(run: Path, kind: str) -> Path:
-    """`runs/before` -> `runs/before.report`, `trace.json.gz` -> `trace.report`."""
-    folder = run.resolve()
-    name = folder.name if is_bundle(run) else folder.name.split(".json")[0]
-    return folder.with_name(f"{name}.{kind}")
+def beside(run: str | Path, kind: str) -> Path:
+    """`runs/before` -> `runs/before.report`, `trace.json.gz` -> `trace.report`; what is no file here: in the current folder."""
+    place = Path(run).resolve()
+    if "://" in str(run) or run == "-":
+        place = Path(str(run).rstrip("/").rsplit("/", 1)[-1].translate(NO_PART_OF_NAMES) or "run").resolve()
+    name = place.name if place.is_dir() else place.name.split(".json")[0].removesuffix(".zip")
+    return place.with_name(f"{name.strip('-') or 'run'}.{kind}")
 
 
-def refuse_to_replace(outputs: Iterable[Path], runs: Iterable[Path]) -> None:
+def refuse_to_replace(outputs: Iterable[Path], runs: Iterable[str | Path]) -> None:
     """RenderError when a report would be written over a trace, or into a bundle's own files."""
     for output in outputs:
         place = output.resolve()
-        for run in runs:
+        for run in map(Path, runs):
             own_files = [run / file.name for file in run.iterdir()] if is_bundle(run) else [run]
             if any(place == own.resolve() for own in own_files):
                 raise RenderError(f"{output} is a file of the run itself and would be lost; name another place with -o.")

@@ -6,13 +6,16 @@ from typing import Any
 
 
 class Show:
-    """What a progress line can be told: a text, or how many steps of how many are done."""
+    """What a progress line can be told: a text, how many steps of how many are done, or how far a file is read."""
 
     def __init__(self, progress: Any) -> None:
-        self.progress, self.task = progress, progress.add_task("", total=None)
+        self.progress, self.task = progress, progress.add_task("", total=None, events="")
 
     def __call__(self, text: str) -> None:
         self.progress.update(self.task, description=text)
+
+    def bytes(self, read: int, total: int | None, events: int) -> None:
+        self.progress.update(self.task, completed=read, total=total, events=f"{events:,} events")
 
     def steps(self, done: int, total: int) -> None:
         self.progress.update(self.task, completed=done, total=total)
@@ -25,6 +28,11 @@ def progress() -> Iterator[Show]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[events]}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         yield Show(bar)

@@ -54,7 +54,39 @@ def pct(share: float) -> float | None:
 
 
 def summary(report: Report) -> Json:
-    """Everything about one run."""
+    """Everything about one run; of several ranks each measure by rank, each row with its rank."""
+    whole = _of_rank(report)
+    if not report.ranks:
+        return whole
+    by_rank = {other.rank: _of_rank(other) for other in report.ranks}
+    for key in ("steps", "devices", "streams"):
+        whole[key] = [row for one in by_rank.values() for row in one[key]]
+    whole["source"] |= {
+        "paths": list(dict.fromkeys(path for one in by_rank.values() for path in one["source"]["paths"])),
+        "rank_ids": list(by_rank),
+        "explained_rank": report.rank,
+        "files": [file for one in by_rank.values() for file in one["source"]["files"]],
+    }
+    names = dict.fromkeys(name for one in by_rank.values() for name in one["measures"])
+    whole["measures"] = {
+        name: {key: value for rank, one in by_rank.items() for key, value in _keyed(rank, one["measures"].get(name)).items()}
+        for name in names
+    }
+    whole["warnings"] = [{**warning, "rank": rank} for rank, one in by_rank.items() for warning in one["warnings"]]
+    whole["ranks"] = [
+        {"rank": int(r["rank"]), "window_us": us(r["window_ns"]), "gpu_busy_us": us(r["busy_ns"])}
+        for r in report.result("ranks").rows.to_dict("records")
+    ]
+    return whole
+
+
+def _keyed(rank: int, value: Any) -> Json:
+    """By rank; what a rank gives by device: by "rank:device"."""
+    by_device = isinstance(value, dict) and value and all(key.isdecimal() for key in value)
+    return {f"{rank}:{device}": of for device, of in value.items()} if by_device else {str(rank): value}
+
+
+def _of_rank(report: Report) -> Json:
     recording, withheld = report.recordings[0], _withheld(report)
     return {
         "schema": SUMMARY,

@@ -50,6 +50,10 @@ def _run(report: Report, width: int) -> list[RenderableType]:
             Text(h.label), Text(f"{h.value} {h.unit}".strip(), style="bold", justify="right"), Text(h.note, style="dim")
         )
     parts: list[RenderableType] = [numbers, Text("")]
+    if (across := report.result("ranks")) is not None:
+        heads = {"rank": "Rank", "window_ns": "Recording", "steps_count": "Steps", "mean_ns": "Step, mean", "busy_ns": "GPU busy"}
+        explained = f"All else here is about rank {report.rank}."
+        parts += [_grid(table(across.rows, heads), width), Text(explained, style="dim"), Text("")]
     for _, view in total_tables(report, MOST_ROWS):
         parts += [_grid(view, width), Text("")]
     if report.findings:

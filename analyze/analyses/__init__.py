@@ -11,6 +11,7 @@ from .gpu_kernels import gpu_kernels
 from .op_table import op_table
 from .optimizer_step import optimizer_step
 from .phases import phases
+from .ranks import ranks
 from .repeated_ops import repeated_ops
 from .scalar_reads import scalar_reads
 from .slices import slices
@@ -31,6 +32,7 @@ ANALYSES = {
 }
 RANGES = {"Named ranges": slices}  # of another tool
 SNAPSHOT = {"Operators": op_table}  # of key_averages alone
+ACROSS_RANKS = {"Ranks": ranks}  # asked of all ranks of a run together
 
 
 def analyses_for(trace: Trace) -> Mapping[str, Callable[..., Any]]:

@@ -1,13 +1,11 @@
 """Do the operator times agree with the key_averages() that torch itself took at capture?"""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ...capture.errors import MissingData
-from ..load import load_snapshot
 from ..trace import PYTHON, Trace
 from .op_table import KEYS, OpTable, op_table, op_table_by_shape, op_table_with_frames
 
@@ -39,15 +37,14 @@ def snapshot_agreement(trace: Trace) -> SnapshotAgreement:
     """Compare the bundle's snapshot with the recomputed table; MissingData where there is none."""
     if trace.manifest is None:
         raise MissingData("A bare trace has no snapshot; capture with longpole to get one.")
-    files = trace.manifest.ranks[0]
-    if files.key_averages is None:
+    plain, by_shape = trace.averages, trace.averages_by_shape
+    if plain is None:
         raise MissingData("The bundle has no key_averages snapshot; its manifest says why.")
-    folder, frames = Path(trace.source.path), _frame_names(trace)
-    plain = load_snapshot(folder, files.key_averages)
+    frames = _frame_names(trace)
     with_frames = any(row["key"] in frames for row in plain["rows"])
     parts = [(plain["rows"], (op_table_with_frames if with_frames else op_table)(trace))]
-    if files.key_averages_by_shape and trace.shapes and not frames:  # frames have no shapes: torch's self times then differ
-        parts.append((load_snapshot(folder, files.key_averages_by_shape)["rows"], op_table_by_shape(trace)))
+    if by_shape and trace.shapes and not frames:  # frames have no shapes: torch's self times then differ
+        parts.append((by_shape["rows"], op_table_by_shape(trace)))
     found = [difference for rows, table in parts for difference in _differences(rows, table, bool(frames) and not with_frames)]
     return SnapshotAgreement(
         rows_count=sum(len(rows) for rows, _ in parts),

@@ -1,0 +1,1 @@
+"""Bytes of any trace file -> the tables of a Trace."""

@@ -1,0 +1,120 @@
+"""A Trace <-> a folder of `.npy` files and one JSON file, found again by what the trace file holds.
+
+The key is the SHA-256 of the file's content with its base name, so a file that changes is never taken for what it was. A folder
+is written under a temporary name and renamed; what is damaged or of another version is not there.
+"""
+
+import hashlib
+import os
+import shutil
+import uuid
+from collections import Counter
+from dataclasses import fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from .. import trace as t
+from .streams import File
+
+CACHE_VERSION = 1  # of the files below; the version of longpole counts too
+TABLES: dict[str, Any] = {
+    "host": t.HostRanges, "device": t.DeviceRanges, "device_marks": t.DeviceRanges, "allocations": t.Allocations,
+    "host_arguments": t.Arguments, "device_arguments": t.Arguments, "slices": t.Slices,
+}  # fmt: skip
+META_NAME = "trace.json"
+
+
+class _Rest(msgspec.Struct):
+    """What a Trace holds beside its tables; manifest and snapshots are read with their bundle each time."""
+
+    source: t.Source
+    origin_ns: int
+    window_ns: int
+    profiler_start_ns: int | None
+    names: tuple[str, ...]
+    threads: tuple[tuple[str, str], ...]
+    shapes: tuple[str, ...]
+    coverage: t.Coverage
+    untimed_kernels: dict[int, int]
+    untimed_work: int
+    argument_keys: tuple[str, ...]
+    argument_values: tuple[str, ...]
+    snapshot: dict[str, Any] | None
+    whole_steps: tuple[str, ...] | None
+    warnings: tuple[t.TraceWarning, ...]
+
+
+def default_folder() -> Path:
+    """LONGPOLE_CACHE, or the place where the system keeps what can be made again."""
+    if named := os.environ.get("LONGPOLE_CACHE"):
+        return Path(named)
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "longpole" / "cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "longpole"
+
+
+def key_of(file: File) -> str:
+    """Of a file's content and its name, which the trace repeats."""
+    with file.open() as stream:
+        content = hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
+    name = hashlib.sha256(file.name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{content}-{name[:8]}-{version('longpole')}.{CACHE_VERSION}"
+
+
+def read(folder: Path, key: str) -> t.Trace | None:
+    """None where it was not kept, or cannot be read."""
+    place = folder / key
+    try:
+        rest = msgspec.json.decode((place / META_NAME).read_bytes(), type=_Rest)
+        tables = {name: table(**_columns(place, name, table)) for name, table in TABLES.items()}
+    except (OSError, ValueError, EOFError, msgspec.MsgspecError):
+        return None
+    kept = {f.name: getattr(rest, f.name) for f in msgspec.structs.fields(_Rest)}
+    kept["untimed_kernels"] = Counter(rest.untimed_kernels)
+    return t.Trace(manifest=None, **tables, **kept)
+
+
+def _columns(place: Path, name: str, table: Any) -> dict[str, np.ndarray]:
+    return {f.name: np.load(place / f"{name}.{f.name}.npy", allow_pickle=False) for f in fields(table)}
+
+
+def write(folder: Path, key: str, trace: t.Trace) -> None:
+    """Keep a trace; where the disk does not let us, it is parsed again the next time."""
+    temporary = folder / f"{uuid.uuid4().hex}.tmp"
+    try:
+        temporary.mkdir(parents=True)
+        for name, table in TABLES.items():
+            for f in fields(table):
+                np.save(temporary / f"{name}.{f.name}.npy", getattr(getattr(trace, name), f.name), allow_pickle=False)
+        rest = {f.name: getattr(trace, f.name) for f in msgspec.structs.fields(_Rest)}
+        (temporary / META_NAME).write_bytes(msgspec.json.encode(_Rest(**rest)))
+        temporary.replace(folder / key)
+    except OSError:  # also where another process has just written the same
+        pass
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def kept(folder: Path) -> tuple[int, int]:
+    """How many traces are kept, and their bytes."""
+    places = _places(folder)
+    return len(places), sum(file.stat().st_size for place in places for file in place.iterdir())
+
+
+def clear(folder: Path) -> tuple[int, int]:
+    """Remove every trace that was kept; how many, and their bytes."""
+    count, size_bytes = kept(folder)
+    for place in _places(folder):
+        shutil.rmtree(place)
+    return count, size_bytes
+
+
+def _places(folder: Path) -> list[Path]:
+    """What this module has written, whole or not; nothing else in the folder is touched."""
+    if not folder.is_dir():
+        return []
+    return [place for place in folder.iterdir() if (place / META_NAME).is_file() or (place.is_dir() and place.suffix == ".tmp")]

@@ -1,0 +1,371 @@
+"""Chunks of events -> columns of host ranges, device work, allocations and what else they tell, in the order of the file."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .. import trace as t
+from ..trace import Ints, Mask
+from .arguments import DEVICE_TEXTS, KEY_ROWS, OP_TEXTS, CallArgs, DeviceArgs, LabelArgs, MemoryArgs, OpArgs, Typed, number, typed
+from .events import MISSING, Chunk, Event
+from .growing import Columns, Rows
+
+# What becomes of a complete event (ph X) of a category. NO_KIND: unknown, or nothing that is measured.
+NO_KIND, HOST, DEVICE, MARKS, INSTANT, SPAN = range(6)
+HOST_CATEGORIES = {
+    "cpu_op": t.OP,
+    "Operator": t.OP,
+    "user_annotation": t.ANNOTATION,
+    "python_function": t.PYTHON,
+    "Runtime": t.RUNTIME,
+    "overhead": t.OVERHEAD,
+}  # and every category that ends in _runtime or _driver
+DEVICE_CATEGORIES = {
+    "kernel": t.KERNEL,
+    "Kernel": t.KERNEL,
+    "gpu_memcpy": t.MEMCPY,
+    "Memcpy": t.MEMCPY,
+    "gpu_memset": t.MEMSET,
+    "Memset": t.MEMSET,
+    "gpu_user_annotation": t.MARK,
+    "cuda_sync": t.SYNC,
+}
+OLD_CATEGORIES = {"Operator", "Runtime", "Kernel", "Memcpy", "Memset"}  # before 2022: their ids are spelled "external id"
+NOT_MEASURED = {
+    "Trace", "ac2g", "fwdbwd", "cpu_instant_event", "async", "async_gpu", "async_cpu_to_gpu", "forward_backward", "cpu_to_cuda",
+}  # fmt: skip
+CALLS_OF_VENDORS = ("_runtime", "_driver")
+BEGINS, ENDS, ASYNC_BEGINS, ASYNC_ENDS = "B", "E", "bS", "eF"
+MEMORY = "[memory]"
+X = ord("X")
+OP_LIKE = np.isin(np.arange(5), (t.OP, t.ANNOTATION))  # by category: whose arguments are OpArgs
+CALL_LIKE = np.isin(np.arange(5), (t.RUNTIME, t.OVERHEAD))
+_RANGE = {"start_ns": np.int64, "end_ns": np.int64, "name": np.int32, "category": np.int8}
+_Args = TypeVar("_Args", OpArgs, CallArgs, DeviceArgs, MemoryArgs, LabelArgs)
+_IDS = ("external_id", "correlation", "sequence", "forward_thread", "shapes")
+_ARGUMENTS = {"row": np.int32, "key": np.int8, "value": np.int32}
+
+
+def kind_of(category: str | None) -> tuple[int, int]:
+    """The table of a complete event, and its category there."""
+    name = category or ""
+    if name in HOST_CATEGORIES:
+        return HOST, HOST_CATEGORIES[name]
+    if name.endswith(CALLS_OF_VENDORS):
+        return HOST, t.RUNTIME
+    if name in DEVICE_CATEGORIES:
+        code = DEVICE_CATEGORIES[name]
+        return (DEVICE if code in (t.KERNEL, t.MEMCPY, t.MEMSET) else MARKS), code
+    return {"cpu_instant_event": INSTANT, "Trace": SPAN}.get(name, NO_KIND), 0
+
+
+class Collected:
+    """Everything that the events of one file hold, column by column."""
+
+    def __init__(self) -> None:
+        self.names: Rows[str] = Rows()
+        self.threads: Rows[tuple[Any, Any]] = Rows()  # (process, thread) as in the file; the same one may be text and number
+        self.shapes: Rows[bytes] = Rows()
+        self.values: Rows[bytes] = Rows()
+        self.categories: Rows[str | None] = Rows()
+        self.kinds = np.empty(
+            (0, 3), np.int8
+        )  # by row of categories: table, category there, whether its ids are spelled the old way
+        ids = {"external_id": np.int32, "correlation": np.int32}
+        self.host = Columns(
+            **_RANGE, thread=np.int32, **ids, sequence=np.int32, forward_thread=np.int16, shapes=np.int32, finished=np.bool_
+        )
+        device = {**_RANGE, "device": np.int16, "stream": np.int32, **ids, "size_bytes": np.int64}
+        self.device, self.marks = Columns(**device), Columns(**device)
+        self.memory = Columns(time_ns=np.int64, size_bytes=np.int64, device_type=np.int8, device=np.int8)
+        self.host_arguments, self.device_arguments = Columns(**_ARGUMENTS), Columns(**_ARGUMENTS)
+        self.other = Columns(start_ns=np.int64, end_ns=np.int64, name=np.int32, thread=np.int32, category=np.int16)
+        self.borders = Columns(time_ns=np.int64, begins=np.bool_, name=np.int32, thread=np.int32, category=np.int16)
+        self.asynchronous = Columns(time_ns=np.int64, begins=np.bool_, name=np.int32, thread=np.int32, key=np.int32)
+        self.async_keys: Rows[tuple[Any, ...]] = Rows()
+        self.process_names: dict[str, str] = {}
+        self.events_of = np.zeros(0, np.int64)  # by row of categories
+        self.without_category: Counter[str] = Counter()  # by phase
+        self.trouble: Counter[str] = Counter()
+        self.total = 0
+        self.profiler_start_ns: int | None = None
+        self.repaired = 0  # events in the tables that did not stand so in the file
+        self.after_ops = False  # something that torch writes after the ops was the last event
+        self.keep_others = True  # complete events of categories that torch.profiler does not know
+
+    def add(self, chunk: Chunk) -> list[str]:
+        """Take a chunk in; returns the names that were not seen before."""
+        known = len(self.names)
+        events = self._counted(chunk)
+        categories = _rows([e.cat for e in events], self.categories, np.int16)
+        self.learn_kinds()
+        phases = _rows([e.ph for e in events], PHASES, np.uint8)
+        self._count(categories, phases)
+        complete = phases == X
+        kind = np.where(complete, self.kinds[categories, 0], NO_KIND)
+        self.after_ops = bool(len(kind)) and kind[-1] != HOST
+        for table, take in ((HOST, self._host), (DEVICE, self._work), (MARKS, self._marks)):
+            if len(rows := np.flatnonzero(kind == table)):
+                rows = self._timed(rows, chunk)
+                self.repaired += 0 if chunk.mended is None else int(chunk.mended[rows].sum())
+                own = categories[rows]
+                take(_at(events, rows), chunk.start_ns[rows], chunk.duration_ns[rows], self.kinds[own, 1], own)
+        if len(kind) and (kind.min() == NO_KIND or kind.max() > MARKS):
+            self._rest(events, chunk, categories, phases, kind)
+        return list(islice(reversed(self.names), len(self.names) - known))
+
+    def _counted(self, chunk: Chunk) -> Sequence[Event]:
+        self.total += len(chunk.events) + chunk.malformed
+        self.trouble["malformed_events"] += chunk.malformed
+        self.trouble["text_timestamps"] += chunk.text_times
+        return chunk.events
+
+    def learn_kinds(self) -> None:
+        """Look up categories that were not seen before."""
+        if new := len(self.categories) - len(self.kinds):
+            self.kinds = np.array([(*kind_of(name), name in OLD_CATEGORIES) for name in self.categories], np.int8)
+            self.events_of = np.append(self.events_of, np.zeros(new, np.int64))
+
+    def _count(self, categories: Ints, phases: Ints) -> None:
+        self.events_of += np.bincount(categories, minlength=len(self.events_of))
+        none = self.categories.get(None)
+        if none is not None:
+            letters = phases[categories == none].tolist()
+            self.without_category.update(f"(phase {chr(letter) if letter else ''})" for letter in letters)
+
+    @property
+    def by_category(self) -> Counter[str]:
+        """Events by category; those without one by their phase."""
+        named = {name: count for name, count in zip(self.categories, self.events_of.tolist(), strict=True) if name}
+        return +(Counter(named) + self.without_category)
+
+    def _timed(self, rows: Ints, chunk: Chunk) -> Ints:
+        """The rows whose times can be used; the others are counted."""
+        start, duration = chunk.start_ns[rows], chunk.duration_ns[rows]
+        if start.min() > MISSING and duration.min() >= 0:
+            return rows
+        no_start = start == MISSING
+        no_duration = (duration == MISSING) & ~no_start
+        negative = (duration < 0) & ~no_start & ~no_duration
+        for code, mask in (("missing_ts", no_start), ("missing_dur", no_duration), ("negative_dur", negative)):
+            self.trouble[code] += int(mask.sum())
+        return rows[~(no_start | no_duration | negative)]
+
+    # Ranges
+
+    def _host(self, events: Sequence[Event], start: Ints, duration: Ints, category: Ints, file_category: Ints) -> None:
+        linked: dict[str, Any] = dict.fromkeys(_IDS, -1) | {"finished": True}
+        for categories, take in ((OP_LIKE, self._of_ops), (CALL_LIKE, self._of_calls)):
+            rows = np.flatnonzero(categories[category])
+            if len(rows):
+                for name, values in take(_at(events, rows), file_category[rows], len(self.host) + rows).items():
+                    linked[name] = _spread(values, rows, linked[name], len(events))
+        threads = self._threads(events)
+        same_kind = (threads[1:] == threads[:-1]) & (category[1:] == category[:-1])
+        self.trouble["events_out_of_order"] += int(np.count_nonzero(same_kind & (start[1:] < start[:-1])))
+        self.host.extend(
+            start_ns=start, end_ns=start + duration, name=self._names(events), category=category, thread=threads, **linked
+        )  # fmt: skip
+
+    def _of_ops(self, events: Sequence[Event], file_category: Ints, rows: Ints) -> dict[str, Any]:
+        """The columns that only operators and annotations have."""
+        found = self._typed(events, OpArgs)
+        args = found.args
+        columns = {
+            "external_id": self._external(args, file_category),
+            "sequence": self._ids([a.sequence for a in args]),
+            "forward_thread": self._ids([a.forward_thread for a in args]),
+        }
+        if found.may_have("finished"):
+            columns["finished"] = np.fromiter([a.finished for a in args], np.bool_, len(args))
+        if found.may_have("shapes"):
+            columns["shapes"] = _int_array([self.shapes[bytes(a.shapes)] if a.shapes else -1 for a in args])
+        self._keep_texts(self.host_arguments, found, OP_TEXTS, rows)
+        return columns
+
+    def _of_calls(self, events: Sequence[Event], file_category: Ints, _rows: Ints) -> dict[str, Any]:
+        """The columns that only runtime and driver calls have."""
+        args = self._typed(events, CallArgs).args
+        return {"external_id": self._external(args, file_category), "correlation": self._ids([a.correlation for a in args])}
+
+    def _work(self, events: Sequence[Event], start: Ints, duration: Ints, category: Ints, file_category: Ints) -> None:
+        rows = len(self.device) + np.arange(len(events))
+        found = self._device(self.device, events, start, duration, category, file_category)
+        self._keep_texts(self.device_arguments, found, DEVICE_TEXTS, rows)
+
+    def _marks(self, events: Sequence[Event], start: Ints, duration: Ints, category: Ints, file_category: Ints) -> None:
+        self._device(self.marks, events, start, duration, category, file_category)
+
+    def _device(
+        self, table: Columns, events: Sequence[Event], start: Ints, duration: Ints, category: Ints, file_category: Ints
+    ) -> Typed[DeviceArgs]:
+        found = self._typed(events, DeviceArgs)
+        args = found.args
+        table.extend(
+            start_ns=start,
+            end_ns=start + duration,
+            name=self._names(events),
+            category=category,
+            device=self._ids([a.device if a.device >= 0 else number(e.pid) for a, e in zip(args, events, strict=True)]),
+            stream=self._ids([a.stream if a.stream >= 0 else number(e.tid) for a, e in zip(args, events, strict=True)]),
+            external_id=self._external(args, file_category),
+            correlation=self._ids([a.correlation for a in args]),
+            size_bytes=self._ids([a.size_bytes for a in args]),
+        )
+        return found
+
+    def _typed(self, events: Sequence[Event], kind: type[_Args]) -> Typed[_Args]:
+        found = typed([e.args for e in events], kind)
+        self.trouble["lost_arguments"] += found.lost
+        return found
+
+    def _external(self, args: Sequence[OpArgs | CallArgs | DeviceArgs], file_category: Ints) -> Ints:
+        ids = self._ids([a.external_id for a in args])
+        if not OLD_CATEGORIES.isdisjoint(self.categories) and (self.kinds[file_category, 2]).any():
+            return np.where(ids == -1, self._ids([a.old_external_id for a in args]), ids)
+        return ids
+
+    def _ids(self, values: list[int]) -> Ints:
+        """int64; what does not fit is -1, as if it were absent, and counted."""
+        try:
+            return _int_array(values)
+        except OverflowError:
+            fits = [-(2**63) <= value < 2**63 for value in values]
+            self.trouble["ids_beyond_int64"] += len(fits) - sum(fits)
+            return _int_array([value if good else -1 for value, good in zip(values, fits, strict=True)])
+
+    def _names(self, events: Sequence[Event]) -> Ints:
+        names = self.names
+        return _int_array([names[e.name or "(no name)"] for e in events], np.int32)
+
+    def _threads(self, events: Sequence[Event]) -> Ints:
+        pids, tids = [e.pid for e in events], [e.tid for e in events]
+        if not pids or pids.count(pids[0]) < len(pids):
+            return _rows(list(zip(pids, tids, strict=True)), self.threads, np.int32)
+        row_of = {tid: self.threads[pids[0], tid] for tid in dict.fromkeys(tids)}  # of one process, as nearly always
+        return _rows(tids, row_of, np.int32)
+
+    def _keep_texts(self, table: Columns, found: Typed[Any], keys: tuple[str, ...], rows: Ints) -> None:
+        """What few events carry: (row, key, JSON of the value), key by key."""
+        for key in filter(found.may_have, keys):
+            texts = [getattr(a, key) for a in found.args]
+            given = [i for i, text in enumerate(texts) if text]
+            values = self.values
+            codes = _int_array([values[bytes(texts[i])] for i in given], np.int32)
+            table.extend(row=rows[given], key=KEY_ROWS[key], value=codes)
+
+    # Everything that is no range of torch.profiler
+
+    def _rest(self, events: Sequence[Event], chunk: Chunk, categories: Ints, phases: Ints, kind: Ints) -> None:
+        present = {chr(letter) for letter in np.flatnonzero(np.bincount(phases)).tolist()}
+        instants = (kind == INSTANT) | _of(phases, "iI") if present & set("iI") else kind == INSTANT
+        if instants.any():
+            self._allocations(events, chunk, np.flatnonzero(instants))
+        for row in np.flatnonzero(kind == SPAN).tolist():
+            if (events[row].name or "").startswith("PyTorch Profiler") and chunk.start_ns[row] > MISSING:
+                self.profiler_start_ns = int(chunk.start_ns[row])
+        if "M" in present:
+            self._label(_at(events, np.flatnonzero(phases == ord("M"))))
+        if self.keep_others and len(others := np.flatnonzero((kind == NO_KIND) & (phases == X))):
+            self._others(events, chunk, categories, self._timed(others, chunk))
+        if present & set(BEGINS + ENDS):
+            self._pairs(self.borders, events, chunk, _of(phases, BEGINS), _of(phases, ENDS), category=categories)
+        if present & set(ASYNC_BEGINS + ASYNC_ENDS):
+            keys = _int_array([self.async_keys[(e.cat, e.id) if e.id is not None else (e.cat, e.name, None)] for e in events])
+            self._pairs(self.asynchronous, events, chunk, _of(phases, ASYNC_BEGINS), _of(phases, ASYNC_ENDS), key=keys)
+        if "\0" in present:
+            self._without_empty(sum(map(_is_empty, _at(events, np.flatnonzero(phases == 0)))))
+
+    def _label(self, events: Sequence[Event]) -> None:
+        named = [event for event in events if event.name == "process_name"]
+        for event, args in zip(named, self._typed(named, LabelArgs).args, strict=True):
+            if args.label is not None:
+                self.process_names[str(event.pid)] = args.label
+
+    def _without_empty(self, count: int) -> None:
+        """`{}` is no event: some writers end the list with it, to have no comma after the last one."""
+        if count:
+            self.trouble["empty_events"] += count
+            self.total -= count
+            self.without_category["(phase )"] -= count
+
+    def _allocations(self, events: Sequence[Event], chunk: Chunk, rows: Ints) -> None:
+        rows = np.array([row for row in rows.tolist() if events[row].name == MEMORY], np.int64)
+        timed = rows[chunk.start_ns[rows] > MISSING]
+        self.trouble["missing_ts"] += len(rows) - len(timed)
+        args = self._typed(_at(events, timed), MemoryArgs).args
+        self.memory.extend(
+            time_ns=chunk.start_ns[timed],
+            size_bytes=self._ids([a.size_bytes for a in args]),
+            device_type=self._ids([a.device_type for a in args]),
+            device=self._ids([a.device for a in args]),
+        )
+
+    def _others(self, events: Sequence[Event], chunk: Chunk, categories: Ints, rows: Ints) -> None:
+        kept, start = _at(events, rows), chunk.start_ns[rows]
+        self.other.extend(
+            start_ns=start, end_ns=start + chunk.duration_ns[rows], name=self._names(kept), thread=self._threads(kept),
+            category=categories[rows],
+        )  # fmt: skip
+
+    def _pairs(self, table: Columns, events: Sequence[Event], chunk: Chunk, begins: Mask, ends: Mask, **column: Ints) -> None:
+        rows = np.flatnonzero((begins | ends) & (chunk.start_ns > MISSING))
+        self.trouble["missing_ts"] += int((begins | ends).sum()) - len(rows)
+        if len(rows):
+            kept = _at(events, rows)
+            own = {name: values[rows] for name, values in column.items()}
+            table.extend(
+                time_ns=chunk.start_ns[rows], begins=begins[rows], name=self._names(kept), thread=self._threads(kept), **own
+            )
+
+
+def _is_empty(event: Event) -> bool:
+    return not event.ph and event.cat is event.name is event.pid is event.tid is None
+
+
+def _at(events: Sequence[Event], rows: Ints) -> Sequence[Event]:
+    return events if len(rows) == len(events) else [events[row] for row in rows.tolist()]
+
+
+def _int_array(values: list[int], dtype: type[np.signedinteger[Any]] = np.int64) -> Any:
+    return np.fromiter(values, dtype, len(values))
+
+
+def _rows(values: Sequence[Any], row_of: Mapping[Any, int], dtype: Any) -> Any:
+    """Row numbers; one value often fills a whole chunk."""
+    count = len(values)
+    if count and values.count(values[0]) == count:
+        return np.full(count, row_of[values[0]], dtype)
+    return np.fromiter([row_of[value] for value in values], dtype, count)
+
+
+def _spread(values: Any, rows: Ints, default: Any, count: int) -> Any:
+    """Values of some rows among all; the default elsewhere."""
+    if len(rows) == count:
+        return values
+    whole = np.full(count, default, values.dtype) if np.isscalar(default) else default
+    whole[rows] = values
+    return whole
+
+
+class _Phases(dict[str, int]):
+    """A phase's letter -> its number; 0 for what is no letter."""
+
+    def __missing__(self, letter: str) -> int:
+        self[letter] = ord(letter) if len(letter) == 1 and letter.isascii() else 0
+        return self[letter]
+
+
+PHASES = _Phases()
+
+
+def _of(phases: Ints, letters: str) -> Mask:
+    return np.isin(phases, [ord(letter) for letter in letters])
+
+
+def texts_of(rows: Iterable[bytes]) -> tuple[str, ...]:
+    """Interned JSON as text."""
+    return tuple(text.decode("utf-8", "replace") for text in rows)

@@ -1,0 +1,198 @@
+"""JSON text of events -> events with exact times; their arguments stay text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ..trace import Ints, Mask
+from .arguments import NONE
+
+NOTHING = msgspec.Raw(b"")
+NAN = float("nan")
+MISSING = np.iinfo(np.int64).min  # a time that an event lacks
+FLOAT_IS_EXACT_US = 2.0**43  # 101.8 days: below it a float of microseconds with 3 decimals gives the right nanosecond
+LATEST_US = 2**52  # in nanoseconds it still fits int64, and as a Unix time it is in the year 2112
+
+
+class Event(msgspec.Struct, gc=False):
+    """An event as nearly all are; one with another type anywhere is read as a LooseEvent."""
+
+    ph: str = ""
+    cat: str | None = None
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: float = NAN
+    dur: float = NAN
+    args: msgspec.Raw = NONE
+    id: int | str | None = None
+
+
+class WholeEvent(Event, gc=False):
+    """Times as whole microseconds, as torch up to 2.2 writes them; one with decimals is another type to msgspec."""
+
+    ts: int = MISSING
+    dur: int = MISSING
+
+
+class ExactEvent(Event, gc=False):
+    """Times as text, for files whose floats would lose nanoseconds."""
+
+    ts: msgspec.Raw = NOTHING  # type: ignore[assignment]
+    dur: msgspec.Raw = NOTHING  # type: ignore[assignment]
+
+
+class LooseEvent(msgspec.Struct, gc=False):
+    """Anything that is a JSON object."""
+
+    ph: Any = ""
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: msgspec.Raw = NOTHING
+    dur: msgspec.Raw = NOTHING
+    args: msgspec.Raw = NONE
+    id: Any = None
+
+
+class Header(msgspec.Struct, gc=False):
+    """What stands beside the events; one odd value must not lose the file."""
+
+    base_ns: Any = msgspec.field(name="baseTimeNanoseconds", default=None)
+    schema: Any = msgspec.field(name="schemaVersion", default=None)
+    devices: Any = msgspec.field(name="deviceProperties", default=None)
+    distributed: Any = msgspec.field(name="distributedInfo", default=None)
+    cuda: Any = msgspec.field(name="cuda_runtime_version", default=None)
+    hip: Any = msgspec.field(name="hip_runtime_version", default=None)
+    record_shapes: Any = 0
+    with_stack: Any = 0
+    profile_memory: Any = 0
+    metadata: Any = None  # JAX's
+    other_data: Any = msgspec.field(name="otherData", default=None)  # where chrome's own format lets a tool name itself
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some events in the order of the file; `start_ns`, `duration_ns`: int64, MISSING where an event has none that is usable."""
+
+    events: Sequence[Event]
+    start_ns: Ints
+    duration_ns: Ints
+    text_times: int = 0  # events whose times stand in quotes
+    malformed: int = 0  # elements of the list that are no events at all
+    mended: Mask | None = None  # which events did not stand so in the file
+    judged: bool = False  # its names have been looked at for what they tell of the writer
+
+
+class Decoder:
+    """Texts of whole events, `[{…},{…}]` -> Chunk. Remembers how this file's times must be read: the fastest exact way."""
+
+    def __init__(self) -> None:
+        self.ways = [_as_floats, _as_whole_numbers, _as_text]
+
+    def chunk(self, text: bytes | memoryview) -> Chunk:
+        """msgspec.DecodeError where the text is no JSON."""
+        try:
+            while (chunk := self.ways[0](text)) is None:
+                self.ways.pop(0)
+            return chunk
+        except (msgspec.ValidationError, OverflowError):
+            return loose_chunk(msgspec.json.decode(text, type=list[msgspec.Raw]))
+
+
+_events = msgspec.json.Decoder(list[Event])
+_whole_events = msgspec.json.Decoder(list[WholeEvent])
+_exact_events = msgspec.json.Decoder(list[ExactEvent])
+
+
+def _as_floats(text: bytes | memoryview) -> Chunk | None:
+    """None where a float is too coarse for one of the times."""
+    events = _events.decode(text)
+    times = np.empty((2, len(events)))
+    times[0] = np.fromiter([e.ts for e in events], np.float64, len(events))
+    times[1] = np.fromiter([e.dur for e in events], np.float64, len(events))
+    largest = np.abs(times).max(initial=0)
+    if largest < FLOAT_IS_EXACT_US:
+        return Chunk(events, *np.rint(times * 1000).astype(np.int64))
+    if not np.isnan(largest):
+        return None
+    missing = np.isnan(times)
+    times = np.where(missing, 0, times)
+    if np.abs(times).max() >= FLOAT_IS_EXACT_US:
+        return None
+    return Chunk(events, *np.where(missing, MISSING, np.rint(times * 1000).astype(np.int64)))
+
+
+def _as_whole_numbers(text: bytes | memoryview) -> Chunk | None:
+    """None where a time is no whole number, or none at all: then each is read by itself."""
+    try:
+        events = _whole_events.decode(text)
+        start = np.fromiter([e.ts for e in events], np.int64, len(events))
+        duration = np.fromiter([e.dur for e in events], np.int64, len(events))
+    except (msgspec.ValidationError, OverflowError):
+        return None
+    for times in (start, duration):
+        given = times[times != MISSING]
+        if len(given) and (given.min() <= -LATEST_US or given.max() >= LATEST_US):
+            return None
+    return Chunk(events, *(np.where(times == MISSING, MISSING, times * 1000) for times in (start, duration)))
+
+
+def _as_text(text: bytes | memoryview) -> Chunk:
+    return _exactly_timed(_exact_events.decode(text))
+
+
+def _exactly_timed(events: Sequence[ExactEvent], malformed: int = 0) -> Chunk:
+    quoted = sum(bytes(e.ts)[:1] == b'"' or bytes(e.dur)[:1] == b'"' for e in events)
+    start = np.fromiter([nanoseconds(e.ts) for e in events], np.int64, len(events))
+    duration = np.fromiter([nanoseconds(e.dur) for e in events], np.int64, len(events))
+    return Chunk(events, start, duration, quoted, malformed)
+
+
+def nanoseconds(text: Any) -> int:
+    """Microseconds as JSON wrote them, also in quotes -> nanoseconds; MISSING for what is no time."""
+    raw = bytes(text)
+    try:
+        microseconds = int(raw)
+        return microseconds * 1000 if abs(microseconds) < LATEST_US else MISSING
+    except ValueError:
+        pass
+    try:
+        exact = Decimal(raw.decode("ascii").strip('"'))
+    except (InvalidOperation, UnicodeDecodeError):
+        return MISSING
+    return round(exact * 1000) if exact.is_finite() and abs(exact) < LATEST_US else MISSING
+
+
+def loose_chunk(texts: Sequence[msgspec.Raw | bytes]) -> Chunk:
+    """Events of any types, each alone."""
+    events = [event for text in texts if (event := _loose_event(text)) is not None]
+    return _exactly_timed(events, malformed=len(texts) - len(events))
+
+
+def _loose_event(text: msgspec.Raw | bytes) -> ExactEvent | None:
+    """None for what is no object."""
+    try:
+        event = msgspec.json.decode(text, type=LooseEvent)
+    except msgspec.ValidationError:
+        return None
+    return ExactEvent(
+        ph=event.ph if isinstance(event.ph, str) else "",
+        cat=None if event.cat is None else str(event.cat),
+        name=None if event.name is None else str(event.name),
+        pid=_identifier(event.pid),
+        tid=_identifier(event.tid),
+        ts=event.ts,  # type: ignore[arg-type]
+        dur=event.dur,  # type: ignore[arg-type]
+        args=event.args,
+        id=_identifier(event.id),
+    )
+
+
+def _identifier(value: Any) -> int | str | None:
+    return value if value is None or isinstance(value, int | str) else str(value)

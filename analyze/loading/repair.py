@@ -1,0 +1,376 @@
+"""Text of events that do not decode -> the same events as valid JSON, or nothing; every change is named.
+
+torch has written names raw until 2.14: quotes, backslashes and control characters stand in its strings as they are. What closes
+a string is then told by what may follow it: a key that events have, or the end of the object.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+import msgspec
+
+from .events import LooseEvent
+
+EVENT_KEYS = r"(?:ph|cat|name|pid|tid|ts|dur|args|id|id2|bp|s|cname|tts|tdur|scope|sf|esf|stack|estack|bind_id|flow_in|flow_out)"
+SPACE = r"[ \t\r\n]*"
+EVENT_START = re.compile(rb'\{[ \t\r\n]*(?:\}|"(?:ph|name|cat|pid|tid|ts|args|dur|id|id2|bp|s|cname)"[ \t\r\n]*:)')
+WITH_PHASE = re.compile(rb'\{[^{}]{0,400}?"ph"[ \t\r\n]*:[ \t\r\n]*"')
+LIST_END = re.compile(rb"\}[ \t\r\n,]*\]")
+FILE_END = re.compile(rb'[ \t\r\n]*(?:\}?[ \t\r\n]*\Z|,[ \t\r\n]*"[^"\n]{1,200}"[ \t\r\n]*:)')  # or another key of its object
+SPACES = re.compile(rb"[ \t\r\n]*")
+SEPARATOR = re.compile(rb"[ \t\r\n]*(,[ \t\r\n,]*)?")
+PHASE_KEY = re.compile(rb'"ph"[ \t\r\n]*:[ \t\r\n]*"')
+ARGS_KEY = re.compile(rb',[ \t\r\n]*"args"[ \t\r\n]*:')
+MOST_TRIED = 8  # places at which a broken event may end
+JUNK_BYTES = 4  # between two events; more may have been an event
+UNDECIDED_BYTES = 1 << 16  # an event that has not ended by then, and whose end may not have been read yet, is called broken
+
+AFTER_KEY = re.compile(rf"{SPACE}:")
+AFTER_VALUE = re.compile(rf'{SPACE}(?:,{SPACE}"{EVENT_KEYS}"{SPACE}:|\}}{SPACE}$)')
+AFTER_ARGUMENT = re.compile(rf'{SPACE}(?:,{SPACE}"[^"\n]{{1,200}}"{SPACE}:|\}}{SPACE}[,\]}}])')
+AFTER_ELEMENT = re.compile(rf'{SPACE}(?:\]{SPACE}[,\]}}]|,{SPACE}["\[{{\-+\dtfnNiI])')
+TOKEN = re.compile(rf"(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?={SPACE}[,\]}}]|{SPACE}$)")
+NO_NUMBER = re.compile(r"[+-]?(?:nan|inf(?:inity)?|1\.#\w+)(?:\([\w ]*\))?", re.IGNORECASE)
+ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+SURROGATES = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+CONTROL = re.compile(r"[\x00-\x1f]")
+
+_any_event = msgspec.json.Decoder(LooseEvent)
+_json = json.JSONDecoder()
+
+
+class Unmendable(Exception):  # noqa: N818 - a result, told by raising because it comes from deep inside the text
+    """Not even by these rules is the text an event."""
+
+
+@dataclass
+class Repairs:
+    """What was changed, by code: in how many events. `dropped`: events of which nothing could be kept."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    dropped: int = 0
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An event as valid JSON; `mended`: it did not stand so in the file."""
+
+    text: bytes
+    mended: bool = False
+
+
+@dataclass(frozen=True)
+class Split:
+    """`rest`: where the text that was not used begins; `ended`: the list of events ended there."""
+
+    events: list[Whole]
+    rest: int
+    ended: bool
+
+
+_Mended = tuple[bytes, set[str]]  # an event's text, nothing where there was none; codes of what was changed
+
+
+def whole_events(text: bytes, at_end: bool, raw_backslashes: bool, repairs: Repairs) -> Split:
+    """The events of a text that begins with one; the last stays in the rest where nothing shows that it is whole."""
+    return _Splitter(_doubled(text) if raw_backslashes else text, at_end, raw_backslashes, repairs).split()
+
+
+def _doubled(text: bytes) -> bytes:
+    """The same, its backslashes escaped."""
+    return text.replace(b"\\", b"\\\\")
+
+
+class _Splitter:
+    """One event after the other: to the end of its JSON, or where that is broken, to where the next one begins."""
+
+    def __init__(self, text: bytes, at_end: bool, is_doubled: bool, repairs: Repairs) -> None:
+        self.text, self.at_end, self.is_doubled, self.repairs = text, at_end, is_doubled, repairs
+        self.characters = text.decode("latin-1")  # one for each byte: what is JSON's own is the same in both
+        self.events: list[Whole] = []
+        self.start = 0
+
+    def split(self) -> Split:
+        while not self._is_at_end_of_list():
+            end = self._value_end(self.start)
+            if end is not None and SPACES.fullmatch(self.text, end):
+                break  # nothing shows that it is over
+            if not (self._sound(end) or self._broken()):
+                break
+        else:
+            self.start += 1
+            return Split(self.events, self._rest(), ended=True)
+        return Split(self.events, self._rest(), ended=False)
+
+    def _is_at_end_of_list(self) -> bool:
+        self.start = _end(SPACES, self.text, self.start)
+        return self.text.startswith(b"]", self.start)
+
+    def _rest(self) -> int:
+        return len(self.text[: self.start].replace(b"\\\\", b"\\")) if self.is_doubled else self.start
+
+    def _value_end(self, start: int) -> int | None:
+        try:
+            return _json.raw_decode(self.characters, start)[1]
+        except (ValueError, RecursionError):
+            return None
+
+    def _sound(self, end: int | None) -> bool:
+        """An element of the list that is JSON, and what separates it from the next."""
+        if end is None:
+            return False
+        after = _end(SEPARATOR, self.text, end)
+        commas, is_last = self.text.count(b",", end, after), self.text.startswith(b"]", after)
+        if not (commas or is_last or self.text.startswith(b"{", self.start)):
+            return False
+        self._take(self.text[self.start : end])
+        self.repairs.kinds["stray_commas"] += commas > 1 - is_last
+        self.repairs.kinds["broken_borders"] += not (commas or is_last)
+        self.start = after
+        return True
+
+    def _take(self, piece: bytes) -> None:
+        if not (_is_event(piece) or _is_json(piece)):  # an element that is no event is counted where events are told apart
+            mended = self._mended(piece)
+            self.repairs.dropped += mended is None
+            self._keep(mended)
+            return
+        self.repairs.kinds["raw_backslashes"] += self.is_doubled and b"\\" in piece
+        self.events.append(Whole(piece))
+
+    # Events that are not
+
+    def _broken(self) -> bool:
+        """An event with something that is no JSON in it; False where it may not have ended yet."""
+        for place, piece in self._endings():
+            if (mended := self._mended(piece)) is not None:
+                self._keep(mended)
+                self.start = place
+                return True
+        place = self._next_start()
+        if place is None or not (self.at_end or len(self.text) - self.start > UNDECIDED_BYTES):
+            return False
+        piece = self.text[self.start : place]
+        kept = self._without_args(piece)
+        self.repairs.dropped += max(1, len(PHASE_KEY.findall(piece))) - (kept is not None)
+        self._keep(kept)
+        self.start = place
+        return True
+
+    def _endings(self) -> Iterator[tuple[int, bytes]]:
+        """Where the event may end, and its text up to there: before what looks like another, or like the end of the list."""
+        starts = [match.start() for match in islice(EVENT_START.finditer(self.text, self.start + 1), MOST_TRIED)]
+        within = starts[-1] if len(starts) == MOST_TRIED else len(self.text)
+        for place in sorted([*starts, *islice(self._list_ends(within), MOST_TRIED)]):
+            yield place, self.text[self.start : place].rstrip(b" \t\r\n,")
+
+    def _list_ends(self, within: int) -> Iterator[int]:
+        found = LIST_END.finditer(self.text, self.start, within)
+        return (match.end() - 1 for match in found if FILE_END.match(self.text, match.end()))
+
+    def _next_start(self) -> int | None:
+        """Where reading goes on after an event that can not be read."""
+        starts = (match.start() for match in EVENT_START.finditer(self.text, self.start + 1))
+        return next((place for place in starts if self._is_event_at(place)), None)
+
+    def _is_event_at(self, place: int) -> bool:
+        if WITH_PHASE.match(self.text, place):
+            return True
+        end = self._value_end(place)
+        return end is not None and PHASE_KEY.search(self.text, place, end) is not None
+
+    def _mended(self, piece: bytes) -> _Mended | None:
+        """The event with quotes and backslashes set right, and a brace around it where only that lacks; b"" for mere junk."""
+        if len(piece) <= JUNK_BYTES and b'"' not in piece:
+            return b"", {"broken_borders"}
+        for text, kinds in _with_braces(piece):
+            for as_written in (text, _doubled(text)) if b"\\" in text and not self.is_doubled else (text,):
+                if (mended := _mended_text(as_written)) is not None:
+                    escapes = {"raw_backslashes"} if b"\\" in text and (self.is_doubled or as_written != text) else set[str]()
+                    return mended[0], mended[1] | kinds | escapes
+        return None
+
+    def _without_args(self, piece: bytes) -> _Mended | None:
+        """The event up to its arguments, which can not be read."""
+        for match in islice(ARGS_KEY.finditer(piece), MOST_TRIED):
+            if (mended := self._mended(piece[: match.start()] + b"}")) is not None:
+                return mended[0], mended[1] | {"lost_arguments"}
+        return None
+
+    def _keep(self, mended: _Mended | None) -> None:
+        text, kinds = mended or (b"", set[str]())
+        self.repairs.kinds.update(kinds)
+        if text:
+            self.events.append(Whole(text, mended=True))
+
+
+def _end(pattern: re.Pattern[bytes], text: bytes, start: int) -> int:
+    """Of a match that may be empty."""
+    found = pattern.match(text, start)
+    return found.end() if found else start
+
+
+def _with_braces(piece: bytes) -> Iterator[tuple[bytes, set[str]]]:
+    yield piece, set()
+    quote = piece.find(b'"')
+    if not piece.startswith(b"{") and quote <= JUNK_BYTES:
+        yield b"{" + piece[quote:], {"broken_borders"}
+    if piece.endswith(b"}"):
+        yield piece + b"}", {"broken_borders"}
+
+
+def _is_event(piece: bytes) -> bool:
+    try:
+        piece.decode("utf-8")
+        _any_event.decode(piece)
+        return True
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text)
+        return True
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def _mended_text(piece: bytes) -> _Mended | None:
+    text = piece.decode("utf-8", "replace")
+    kinds = {"bad_utf8"} if text.encode("utf-8") != piece else set[str]()
+    try:
+        mender = _Mender(text)
+        mended = mender.event().encode("utf-8")
+    except (Unmendable, RecursionError):
+        return None
+    return (mended, kinds | mender.kinds) if _is_event(mended) else None
+
+
+class _Mender:
+    """One event's text, read with tolerance and written anew as JSON."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.out: list[str] = []
+        self.kinds: set[str] = set()
+
+    def event(self) -> str:
+        self._space()
+        self._object(AFTER_VALUE)
+        self._space()
+        if self.at != len(self.text):
+            raise Unmendable
+        return "".join(self.out)
+
+    def _space(self) -> str:
+        while self.at < len(self.text) and self.text[self.at] in " \t\r\n":
+            self.at += 1
+        return self.text[self.at] if self.at < len(self.text) else ""
+
+    def _take(self, character: str) -> None:
+        if self._space() != character:
+            raise Unmendable
+        self.at += 1
+        self.out.append(character)
+
+    def _object(self, after_value: re.Pattern[str]) -> None:
+        self._take("{")
+        while self._space() != "}":
+            self._string(AFTER_KEY)
+            self._take(":")
+            self._value(after_value)
+            self._comma("}")
+        self._take("}")
+
+    def _list(self) -> None:
+        self._take("[")
+        while self._space() != "]":
+            self._value(AFTER_ELEMENT)
+            self._comma("]")
+        self._take("]")
+
+    def _comma(self, closing: str) -> None:
+        if self._space() == closing:
+            return
+        self._take(",")
+        if self._space() == closing:  # nothing follows it
+            self.out.pop()
+            self.kinds.add("stray_commas")
+
+    def _value(self, after: re.Pattern[str]) -> None:
+        first = self._space()
+        if first == "{":
+            self._object(AFTER_ARGUMENT)
+        elif first == "[":
+            self._list()
+        elif first == '"':
+            self._string(after)
+        else:
+            self._number()
+
+    def _number(self) -> None:
+        if token := TOKEN.match(self.text, self.at):
+            self.out.append(token.group())
+        elif token := NO_NUMBER.match(self.text, self.at):
+            self.out.append("null")
+            self.kinds.add("non_json_number")
+        else:
+            raise Unmendable
+        self.at = token.end()
+
+    def _string(self, after: re.Pattern[str]) -> None:
+        if self._space() != '"':
+            raise Unmendable
+        start = end = self.at + 1
+        while (end := self.text.find('"', end)) >= 0:
+            if not self._is_escaped(end) and after.match(self.text, end + 1):
+                self.out.append(f'"{self._escaped(self.text[start:end])}"')
+                self.at = end + 1
+                return
+            end += 1
+        raise Unmendable
+
+    def _is_escaped(self, quote: int) -> bool:
+        before = quote
+        while self.text[before - 1] == "\\":
+            before -= 1
+        return (quote - before) % 2 == 1
+
+    def _escaped(self, content: str) -> str:
+        content = self._valid_escapes(content)
+        if CONTROL.search(content):
+            self.kinds.add("control_characters")
+            content = CONTROL.sub(lambda c: f"\\u{ord(c.group()):04x}", content)
+        return content
+
+    def _valid_escapes(self, content: str) -> str:
+        """Escapes as they are; a backslash that begins none, a quote that has none, half a character: made valid."""
+        parts: list[str] = []
+        at = 0
+        for escape in ESCAPE.finditer(content):
+            parts += [self._unescaped(content[at : escape.start()]), escape.group()]
+            at = escape.end()
+        whole = "".join([*parts, self._unescaped(content[at:])])
+        if LONE_SURROGATE.search(whole):
+            pairs = [*SURROGATES.findall(whole), ""]
+            halves = [LONE_SURROGATE.sub(r"\\ufffd", part) for part in SURROGATES.split(whole)]
+            mended = "".join(half + pair for half, pair in zip(halves, pairs, strict=True))
+            self.kinds |= {"bad_utf8"} if mended != whole else set()
+            return mended
+        return whole
+
+    def _unescaped(self, part: str) -> str:
+        if "\\" in part:
+            self.kinds.add("raw_backslashes")
+            part = part.replace("\\", "\\\\")
+        if '"' in part:
+            self.kinds.add("unescaped_quotes")
+            part = part.replace('"', '\\"')
+        return part

@@ -1,0 +1,255 @@
+"""What the user named (bundle, trace, folder, glob, archive, URL, standard input) -> the files to read, one for each rank."""
+
+import glob
+import os
+import re
+import shutil
+import sys
+import tempfile
+import weakref
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from ...capture.bundle import MANIFEST_NAME, BundleFile, Manifest, read_manifest
+from ...capture.errors import BundleError
+from .streams import EMPTY_ZIP, GZIP, ZIP, ZSTD, File, ordinary_file
+
+TRACE_SUFFIXES = (".json", ".json.gz", ".json.zst", ".gz", ".zst")
+HANDLER_NAME = re.compile(r"(?P<worker>.+)\.(?P<time>\d+)\.pt\.trace\.json(\.gz)?$")  # of torch's tensorboard_trace_handler
+RANK_IN_NAME = re.compile(r"(?:^|[^a-z0-9])(?:rank|profile|worker|r)[_.\-]?(\d+)(?=[^0-9]|$)", re.IGNORECASE)
+MOST_NAMED = 4  # files named in a sentence
+SNIFFED_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Input:
+    """One rank's files. `given`: as the user named it; `rank`: as a manifest or a file name says, None where neither does."""
+
+    given: str
+    file: File
+    rank: int | None = None
+    manifest: Manifest | None = None
+    averages: File | None = None
+    averages_by_shape: File | None = None
+    notes: dict[str, tuple[int, str]] = field(default_factory=dict)  # trouble known before reading: code -> count, detail
+
+
+def inputs(named: Sequence[str | Path]) -> list[Input]:
+    """In the order given; BundleError where nothing can be read under a name."""
+    return [found for name in named for found in _inputs(name)]
+
+
+def _inputs(name: str | Path) -> list[Input]:
+    text = str(name)
+    if text == "-":
+        return [Input("standard input", _standard_input())]
+    if re.match(r"[A-Za-z][A-Za-z0-9+.\-]+://", text):
+        return [Input(text, _remote(text), rank_in(text))]
+    path = Path(name)
+    try:
+        is_folder, exists = path.is_dir(), path.exists()
+    except OSError as problem:  # a name too long to be one, or a folder that may not be looked into
+        raise BundleError(f"{text[:200]} cannot be opened ({problem.strerror}); check the path.") from problem
+    if not exists and glob.has_magic(text):
+        return _of_glob(text)
+    if is_folder:
+        return _of_bundle(text, path) if (path / MANIFEST_NAME).is_file() else _of_folder(path)
+    return _of_file(path)
+
+
+def _of_file(path: Path) -> list[Input]:
+    file = ordinary_file(path)
+    if _first_bytes(file).startswith((ZIP, EMPTY_ZIP)):
+        return _of_zip(path)
+    return [Input(str(path), file, rank_in(path.name), notes=_suffix_note(path.name, file))]
+
+
+def _of_glob(pattern: str) -> list[Input]:
+    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - the pattern may begin anywhere, also at a root
+    if not found:
+        raise BundleError(f"{pattern} matches no file; check the pattern.")
+    return [made for name in found for made in _inputs(name)]
+
+
+# Bundles
+
+
+def _of_bundle(given: str, folder: Any) -> list[Input]:
+    """`folder`: a Path, or the same place inside a zip."""
+    manifest = read_manifest(folder)
+    if not manifest.ranks:
+        raise BundleError(f"{given} holds no rank; capture again.")
+    return [
+        Input(
+            given,
+            _member(given, folder, files.trace),
+            files.rank,
+            manifest,
+            *(_member(given, folder, file) if file else None for file in (files.key_averages, files.key_averages_by_shape)),
+        )
+        for files in manifest.ranks
+    ]
+
+
+def _member(given: str, folder: Any, file: BundleFile) -> File:
+    place = folder / file.name
+    if "/" in file.name or "\\" in file.name or not place.is_file():
+        raise BundleError(f"{given} lacks {file.name}, which its manifest lists; copy the whole bundle again.")
+    if isinstance(place, Path):
+        return ordinary_file(place, file.sha256)
+    opener = partial(_open_member, Path(folder.root.filename), place.at)
+    return File(f"{given}/{file.name}", opener, size_bytes=file.size_bytes, sha256=file.sha256, packed="zip")
+
+
+# Folders of traces
+
+
+def _of_folder(folder: Path) -> list[Input]:
+    """A file for each rank; JSON files that are no traces are left out and named."""
+    try:
+        files = sorted(path for path in folder.iterdir() if path.name.endswith(TRACE_SUFFIXES) and path.is_file())
+    except OSError as problem:
+        raise BundleError(f"{folder} cannot be read: {problem.strerror or problem}.") from problem
+    traces = [path for path in files if _looks_like_trace(path)]
+    if not traces:
+        raise BundleError(
+            f"{folder} is a folder without a {MANIFEST_NAME} and without traces, so there is nothing to read; name a bundle, "
+            "a trace, or a folder of rank files."
+        )
+    others = [path.name for path in files if path not in traces]
+    windows = _newest_windows(traces)
+    older = [path.name for path in traces if path not in windows]
+    notes = {code: (len(names), _some(names)) for code, names in (("other_files", others), ("older_windows", older)) if names}
+    made = [Input(str(folder), ordinary_file(path), rank_in(path.name)) for path in windows]
+    return [Input(m.given, m.file, m.rank, notes=notes if i == 0 else {}) for i, m in enumerate(made)]
+
+
+def _newest_windows(traces: Sequence[Path]) -> list[Path]:
+    """The handler of torch writes a file for each worker and window: of each worker the last one."""
+    newest: dict[str, tuple[int, Path]] = {}
+    for path in traces:
+        match = HANDLER_NAME.match(path.name)
+        worker, time = (match["worker"], int(match["time"])) if match else (path.name, 0)
+        newest[worker] = max(newest.get(worker, (time, path)), (time, path))
+    return sorted(path for _, path in newest.values())
+
+
+def _looks_like_trace(path: Path) -> bool:
+    """Whether a list of events begins near the file's start; what cannot be told here is tried."""
+    first = _first_bytes(ordinary_file(path))
+    if first.startswith((GZIP, ZSTD)):
+        return ".json" in path.name or ".trace" in path.name
+    text = first.lstrip(b"\xef\xbb\xbf \t\r\n")
+    return b'"traceEvents"' in first or (text.startswith(b"[") and b'"ph"' in first) or path.name.endswith(".pt.trace.json")
+
+
+def rank_in(name: str) -> int | None:
+    """`rank3.trace.json`, `trace_rank_3.json`, `profile_3.json` -> 3."""
+    found = RANK_IN_NAME.search(name.replace("\\", "/").rsplit("/", 1)[-1])
+    return int(found[1]) if found else None
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+# Archives, URLs, standard input
+
+
+def _of_zip(path: Path) -> list[Input]:
+    """The bundle, or the one trace, inside."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError, NotImplementedError) as problem:
+        raise BundleError(f"{path} is a damaged zip file ({problem}); copy it again.") from problem
+    with archive:
+        members = [info for info in archive.infolist() if not info.is_dir() and not _is_litter(info.filename)]
+    names = [info.filename for info in members]
+    manifests = [name for name in names if name.rsplit("/", 1)[-1] == MANIFEST_NAME]
+    if len(manifests) == 1:
+        return _of_bundle(str(path), zipfile.Path(path, manifests[0][: -len(MANIFEST_NAME)]))
+    traces = [info for info in members if info.filename.endswith(TRACE_SUFFIXES)]
+    if len(traces) != 1:
+        held = [info.filename for info in traces] or names
+        what = f"{len(traces)} traces" if traces else "no trace"
+        raise BundleError(f"{path} holds {what} ({_some(held) or 'it is empty'}); unpack it and name the trace you mean.")
+    if traces[0].flag_bits & 1:
+        raise BundleError(f"{path} is encrypted; unpack it and name the trace.")
+    name = traces[0].filename
+    file = File(f"{path}/{name}", partial(_open_member, path, name), size_bytes=traces[0].file_size, packed="zip")
+    return [Input(str(path), file, rank_in(name))]
+
+
+def _open_member(path: Path, name: str) -> IO[bytes]:
+    return zipfile.ZipFile(path).open(name)
+
+
+def _is_litter(name: str) -> bool:
+    return name.startswith("__MACOSX/") or name.rsplit("/", 1)[-1].startswith(".")
+
+
+def _standard_input() -> File:
+    """Copied to a temporary file first: some files must be read twice."""
+    spool = _Spool(sys.stdin.buffer)
+    return File("standard input", spool.open, size_bytes=spool.size_bytes)
+
+
+class _Spool:
+    """What can be read once -> what can be opened again and again, for as long as this lives."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when nobody can open it any more
+        weakref.finalize(self, self._file.close)
+        shutil.copyfileobj(source, self._file, 1 << 20)
+        self.size_bytes = self._file.tell()
+
+    def open(self) -> IO[bytes]:
+        """The file, at its start."""
+        self._file.seek(0)
+        return os.fdopen(os.dup(self._file.fileno()), "rb")
+
+
+def _remote(url: str) -> File:
+    """Streamed through fsspec, which knows s3, gs, http and more by the packages that are installed."""
+    try:
+        import fsspec
+    except ImportError as missing:
+        raise BundleError(f'{url} is a URL, and fsspec is not installed: pip install "longpole[remote]".') from missing
+    try:
+        opened = fsspec.open(url, "rb")
+        size = opened.fs.size(opened.path)
+    except FileNotFoundError as missing:
+        raise BundleError(f"{url} does not exist; check the address.") from missing
+    except Exception as problem:
+        raise BundleError(f"{url} cannot be opened ({' '.join(str(problem).split())[:300]}).") from problem
+    return File(url, partial(_open_remote, url), size_bytes=size)
+
+
+def _open_remote(url: str) -> IO[bytes]:
+    import fsspec
+
+    return fsspec.open(url, "rb").open()
+
+
+# First bytes
+
+
+def _first_bytes(file: File) -> bytes:
+    try:
+        with file.open() as stream:
+            return stream.read(SNIFFED_BYTES)
+    except OSError as problem:
+        raise BundleError(f"{file.name} cannot be read: {problem.strerror or problem}.") from problem
+
+
+def _suffix_note(name: str, file: File) -> dict[str, tuple[int, str]]:
+    """A name that promises another packing than the file has."""
+    first = _first_bytes(file)
+    packed = "gzip" if first.startswith(GZIP) else "zstd" if first.startswith(ZSTD) else "plain text"
+    promised = {".gz": "gzip", ".zst": "zstd", ".zip": "zip", ".json": "plain text"}.get(Path(name).suffix.lower())
+    return {} if promised in (None, packed) else {"wrong_suffix": (1, f"{Path(name).suffix} promises {promised}, it is {packed}")}

@@ -1,0 +1,266 @@
+"""What was collected from one file -> the Trace: times from the first start on, trouble named."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...capture.errors import BundleError
+from .. import trace as t
+from ..trace import Ints
+from .arguments import KEYS
+from .columns import HOST, Collected, texts_of
+from .events import LATEST_US, Header
+from .producers import Paired, Producer, paired, unknown_categories
+from .reading import Findings, two_writers
+from .streams import Reading
+
+ZERO_TIME_MARGIN_NS = 10**9  # device work at time 0 in a recording that starts a second later has no time of its own
+MOST_NAMED = 5  # of unknown categories named in a sentence
+_Ranges = TypeVar("_Ranges", t.HostRanges, t.DeviceRanges, t.Slices)
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """One file, read: its name as given, what stood in it and how."""
+
+    name: str
+    header: Header
+    collected: Collected
+    found: Findings
+    reading: Reading
+    producer: Producer
+
+
+def trace_of(read: Read, source: t.Source) -> t.Trace:
+    """The tables, without manifest and warnings; BundleError where the file holds no timed events. Empties what was collected."""
+    _refuse_two_writers(read)
+    collected, ranges = read.collected, _ranges(read.collected, read.producer)
+    first, last = _window(read, ranges)
+    memory = collected.memory.taken()
+    return t.Trace(
+        source=replace(source, producer=read.producer.name),
+        manifest=None,
+        origin_ns=_base_ns(read.header) + first,
+        window_ns=last - first,
+        profiler_start_ns=None if collected.profiler_start_ns is None else collected.profiler_start_ns - first,
+        host=_shifted(ranges.host, first),
+        device=_shifted(ranges.device, first),
+        device_marks=_shifted(ranges.marks, first),
+        allocations=t.Allocations(**{**memory, "time_ns": memory["time_ns"] - first}),
+        names=tuple(collected.names),
+        threads=ranges.threads,
+        shapes=tuple(printed_shapes(raw) for raw in collected.shapes),
+        coverage=_coverage(read, ranges),
+        untimed_kernels=ranges.untimed_kernels,
+        untimed_work=collected.trouble["zero_timestamp_events"],
+        argument_keys=KEYS,
+        argument_values=texts_of(collected.values),
+        host_arguments=t.Arguments(**collected.host_arguments.taken()),
+        device_arguments=t.Arguments(**collected.device_arguments.taken()),
+        slices=_shifted(ranges.slices, first),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    host: t.HostRanges
+    device: t.DeviceRanges
+    marks: t.DeviceRanges
+    slices: t.Slices
+    threads: tuple[tuple[str, str], ...]
+    untimed_kernels: Counter[int]
+    used: int  # events in them and among the allocations
+
+
+def _ranges(collected: Collected, producer: Producer) -> _Tables:
+    """Host ranges and device work of torch.profiler, or the slices of another tool; zero times set aside, threads told apart."""
+    threads, row_of = _threads(collected)
+    pairs, asynchronous = _pairs(collected, "borders", "thread"), _pairs(collected, "asynchronous", "key")
+    columns = collected.host.taken()
+    columns["thread"] = row_of[columns["thread"]]
+    host, device = t.HostRanges(**columns), t.DeviceRanges(**collected.device.taken())
+    marks, used = t.DeviceRanges(**collected.marks.taken()), len(collected.memory)
+    slices = t.no_rows(t.Slices)
+    if producer.is_torch:
+        paired_host = _host_pairs(collected, pairs, row_of)
+        host = _joined(host, paired_host) if len(paired_host) else host
+        used += len(paired_host)
+    else:
+        slices = _slices(collected, producer, host, device, pairs, asynchronous, row_of)
+        used += len(pairs.row) + len(asynchronous.row)  # a pair is two events
+        host, device, marks = host[:0], device[:0], marks[:0]
+    untimed, device = _without_zero_times(host, device)
+    collected.trouble["zero_timestamp_events"] = len(untimed)
+    kernels = Counter(untimed.device[untimed.category == t.KERNEL].tolist())
+    used += len(host) + len(device) + len(marks) + len(slices)
+    return _Tables(host, device, marks, slices, threads, kernels, used)
+
+
+def _threads(collected: Collected) -> tuple[tuple[tuple[str, str], ...], Ints]:
+    """Processes and threads as text, each once, and the row of each pair as it stood in the file."""
+    rows: dict[tuple[str, str], int] = {}
+    row_of = [rows.setdefault((str(pid), str(tid)), len(rows)) for pid, tid in collected.threads]
+    return tuple(rows), np.array(row_of, np.int32)
+
+
+def _pairs(collected: Collected, name: str, lane: str) -> Paired:
+    columns = {key: column.data[: column.count] for key, column in getattr(collected, name).columns.items()}
+    found = paired(columns["time_ns"], columns["begins"], columns[lane])
+    collected.trouble["unmatched_begin"] += found.unmatched_begin
+    collected.trouble["unmatched_end"] += found.unmatched_end
+    return found
+
+
+def _host_pairs(collected: Collected, pairs: Paired, row_of: Ints) -> t.HostRanges:
+    """Begin and end events of torch.profiler's own categories, as host ranges."""
+    begun = {key: column.data[pairs.row] for key, column in collected.borders.columns.items()}
+    kind, category = collected.kinds[begun["category"], 0], collected.kinds[begun["category"], 1]
+    unknown = dict.fromkeys(("external_id", "correlation", "sequence", "forward_thread", "shapes"), np.full(len(pairs.row), -1))
+    ranges = t.HostRanges(
+        pairs.start_ns, pairs.end_ns, begun["name"], category, row_of[begun["thread"]], **unknown,
+        finished=np.ones(len(pairs.row), np.bool_),
+    )  # fmt: skip
+    return ranges[kind == HOST]
+
+
+def _joined(first: t.HostRanges, second: t.HostRanges) -> t.HostRanges:
+    return t.HostRanges(**{f.name: np.concatenate([getattr(first, f.name), getattr(second, f.name)]) for f in fields(first)})
+
+
+def _slices(
+    collected: Collected, producer: Producer, host: t.HostRanges, device: t.DeviceRanges, pairs: Paired, asynchronous: Paired,
+    row_of: Ints,
+) -> t.Slices:  # fmt: skip
+    """All ranges of another tool: complete events, pairs, asynchronous ranges; those of a device by its process or category."""
+    other = collected.other.taken()
+    begun = {key: column.data[pairs.row] for key, column in collected.borders.columns.items()}
+    started = {key: column.data[asynchronous.row] for key, column in collected.asynchronous.columns.items()}
+    categories = np.array([name in producer.device_categories for name in collected.categories], np.bool_)
+    processes = np.array([str(pid) in producer.device_processes for pid, _ in collected.threads], np.bool_)
+    on_device = categories[other["category"]] | processes[other["thread"]]
+    return t.Slices(
+        start_ns=np.concatenate([other["start_ns"], host.start_ns, device.start_ns, pairs.start_ns, asynchronous.start_ns]),
+        end_ns=np.concatenate([other["end_ns"], host.end_ns, device.end_ns, pairs.end_ns, asynchronous.end_ns]),
+        name=np.concatenate([other["name"], host.name, device.name, begun["name"], started["name"]]),
+        kind=np.concatenate([
+            np.where(on_device, t.DEVICE_SLICE, t.HOST_SLICE),
+            np.full(len(host), t.HOST_SLICE),
+            np.full(len(device), t.DEVICE_SLICE),
+            np.where(processes[begun["thread"]], t.DEVICE_SLICE, t.HOST_SLICE),
+            np.full(len(asynchronous.row), t.ASYNC_SLICE),
+        ]),
+        thread=np.concatenate([
+            row_of[other["thread"]], host.thread, np.zeros(len(device), np.int32), row_of[begun["thread"]],
+            row_of[started["thread"]],
+        ]),
+    )  # fmt: skip
+
+
+def _without_zero_times(host: t.HostRanges, device: t.DeviceRanges) -> tuple[t.DeviceRanges, t.DeviceRanges]:
+    """(device work that carries no time, the rest)."""
+    none = device.start_ns == 0
+    if not len(host) or host.start_ns.min() < ZERO_TIME_MARGIN_NS or not none.any():
+        return device[:0], device
+    return device[none], device[~none]
+
+
+def _window(read: Read, ranges: _Tables) -> tuple[int, int]:
+    timed = ranges.host[ranges.host.category != t.OVERHEAD] if (ranges.host.category == t.OVERHEAD).any() else ranges.host
+    tables = [table for table in (timed, ranges.device, ranges.slices) if len(table)]
+    if not any((table.end_ns > table.start_ns).any() for table in tables):
+        total = read.collected.total
+        raise BundleError(
+            f"{read.name} holds no timed events of torch.profiler (of {total} events); were the active steps reached?"
+        )
+    return min(int(table.start_ns.min()) for table in tables), max(int(table.end_ns.max()) for table in tables)
+
+
+def _coverage(read: Read, ranges: _Tables) -> t.Coverage:
+    collected, repairs = read.collected, read.found.repairs
+    trouble = troubles(read)
+    total = collected.total + repairs.dropped + read.found.counts["cut_events"]
+    dropped = sum(trouble[code] for code in DROPPED) + read.found.counts["cut_events"]
+    return t.Coverage(
+        total=total,
+        used=ranges.used - collected.repaired,
+        ignored=total - ranges.used - dropped,
+        dropped=dropped,
+        by_category=collected.by_category,
+        repaired=collected.repaired,
+        health={code: trouble[code] for code in HEALTH if trouble[code]},
+    )
+
+
+DROPPED = (
+    "malformed_events", "missing_dur", "negative_dur", "missing_ts", "zero_timestamp_events", "unmatched_begin", "unmatched_end",
+)  # fmt: skip
+HEALTH = ("missing_dur", "negative_dur", "unmatched_begin", "unmatched_end", "zero_timestamp_events", "events_out_of_order")
+
+
+def troubles(read: Read) -> Counter[str]:
+    """Trouble by code, with its count."""
+    found, collected = read.found, read.collected
+    trouble = collected.trouble + found.repairs.kinds + found.counts
+    trouble["malformed_events"] += found.repairs.dropped
+    if read.producer.is_torch:
+        trouble["unknown_categories"] = sum(unknown_categories(collected).values())
+    if is_cut_off(read):
+        trouble["truncated_file"] = collected.total
+    return trouble
+
+
+def details(read: Read) -> dict[str, str]:
+    """What else is known of some trouble, by code."""
+    named = list(unknown_categories(read.collected))
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    return {
+        "unknown_categories": ", ".join(name[:60] for name in named[:MOST_NAMED]) + more,
+        "truncated_file": read.reading.damage or read.found.cut_off,
+    }
+
+
+def _refuse_two_writers(read: Read) -> None:
+    """Pieces of events in the middle, and ops of two processes: two programs wrote their traces into one file."""
+    ops = np.flatnonzero(read.collected.host.columns["category"].data[: len(read.collected.host)] == t.OP)
+    if read.found.repairs.dropped and len(ops):
+        threads = list(read.collected.threads)
+        used = np.unique(read.collected.host.columns["thread"].data[ops]).tolist()
+        if len({str(threads[row][0]) for row in used}) > 1:
+            raise two_writers(read.name)
+
+
+def host_whole_until(read: Read, trace: t.Trace) -> int:
+    """When host ops end because the file does, ns; the window's end where it was cut after the ops, which stand first."""
+    ops = np.flatnonzero((trace.host.category == t.OP) | (trace.host.category == t.ANNOTATION))
+    cut_in_ops = len(ops) and ops[-1] == len(trace.host) - 1 and not read.collected.after_ops
+    return int(trace.host.start_ns[ops[-1]]) if cut_in_ops else trace.window_ns
+
+
+def is_cut_off(read: Read) -> bool:
+    """Whether the file ends before its list of events does."""
+    return bool(read.found.cut_off or read.reading.damage)
+
+
+def _base_ns(header: Header) -> int:
+    base_ns = header.base_ns
+    return base_ns if isinstance(base_ns, int) and 0 <= base_ns < LATEST_US * 1000 else 0
+
+
+def _shifted(table: _Ranges, first: int) -> _Ranges:
+    """In place: nobody else holds these columns."""
+    for times in (table.start_ns, table.end_ns):
+        times -= first
+    return table
+
+
+def printed_shapes(raw: bytes) -> str:
+    """`Input Dims` of the file -> input_shapes of key_averages(), which prints a list of tensors as []."""
+    dims = json.loads(raw)
+    return str([dim if _is_flat(dim) else [] for dim in dims]) if isinstance(dims, list) else "[]"
+
+
+def _is_flat(dim: Any) -> bool:
+    return isinstance(dim, list) and not any(isinstance(size, list) for size in dim)
