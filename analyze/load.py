@@ -13,7 +13,7 @@ from .loading.columns import Collected
 from .loading.producers import producer_of
 from .loading.reading import Findings, NoEvents, RawBackslashes, Reader
 from .loading.sources import Input, inputs
-from .loading.streams import LARGEST_BYTES, File, Progress, Reading, ahead, blocks, is_long, refuse_altered
+from .loading.streams import LARGEST_BYTES, File, Progress, Reading, blocks, collector_paused, is_long, refuse_altered
 from .loading.tables import Read, details, host_whole_until, is_cut_off, trace_of, troubles
 from .loading.trouble import warnings
 from .loading.whole import whole_sentence, whole_steps
@@ -130,7 +130,8 @@ def _read(file: File, largest_bytes: int, processes: int, progress: Progress | N
 
 def _read_once(file: File, largest_bytes: int, progress: Progress | None, raw_backslashes: bool) -> Read:
     reading, reader, collected = Reading(), Reader(file.name, raw_backslashes), Collected()
-    with ahead(blocks(file, reading, largest_bytes)) as text:
+    text = blocks(file, reading, largest_bytes)
+    with collector_paused():
         for chunk in reader.chunks(text):
             collected.keep_others = reader.header.schema is None
             new_names = collected.add(chunk)

@@ -24,6 +24,8 @@ def checks() -> Iterator[Check]:
     yield Check("python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     for package in ("numpy", "pandas", "msgspec", "isal", "jinja2"):
         yield _package(package, "reinstall longpole")
+    yield _package("zstandard", 'needed to read .zst files only: pip install "longpole[zst]"')
+    yield _package("fsspec", 'needed to read URLs only: pip install "longpole[remote]"')
     yield _pdf()
     yield _package("torch", 'needed to capture only: pip install "longpole[capture]"')
     yield _cuda()

@@ -37,6 +37,8 @@ def test_every_package_is_checked_with_its_version():
         "msgspec",
         "isal",
         "jinja2",
+        "zstandard",
+        "fsspec",
         "pdf",
         "torch",
         "cuda",

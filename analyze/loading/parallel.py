@@ -19,7 +19,7 @@ from .columns import Collected
 from .events import Chunk, Header
 from .growing import Columns, Rows
 from .reading import Findings, NoEvents, RawBackslashes, Reader, _last_commas
-from .streams import File, Progress, Reading, ahead, blocks
+from .streams import File, Progress, Reading, blocks, collector_paused
 
 TABLES = (
     "host", "device", "marks", "memory", "host_arguments", "device_arguments", "other", "borders", "asynchronous",
@@ -96,7 +96,8 @@ def half(file: File, largest_bytes: int, parity: int, progress: Progress | None 
     """Every second piece of the file; None where one does not decode."""
     reading, reader, collected, sizes = Reading(), _Half(file.name, parity), Collected(), list[list[int]]()
     try:
-        with ahead(blocks(file, reading, largest_bytes)) as text:
+        text = blocks(file, reading, largest_bytes)
+        with collector_paused():
             for chunk in reader.chunks(text):
                 collected.keep_others = reader.header.schema is None
                 reader.judge(collected.add(chunk))

@@ -18,7 +18,10 @@ from .events import LooseEvent
 EVENT_KEYS = r"(?:ph|cat|name|pid|tid|ts|dur|args|id|id2|bp|s|cname|tts|tdur|scope|sf|esf|stack|estack|bind_id|flow_in|flow_out)"
 SPACE = r"[ \t\r\n]*"
 EVENT_START = re.compile(rb'\{[ \t\r\n]*(?:\}|"(?:ph|name|cat|pid|tid|ts|args|dur|id|id2|bp|s|cname)"[ \t\r\n]*:)')
-WITH_PHASE = re.compile(rb'\{[^{}]{0,400}?"ph"[ \t\r\n]*:[ \t\r\n]*"')
+EVENT_HEAD = re.compile(  # as Kineto begins events, told where the rest of one is broken
+    rb'\{[ \t\r\n]*(?:"name"[ \t\r\n]*:[ \t\r\n]*"[^"{}]*"[ \t\r\n]*,[ \t\r\n]*"ph"[ \t\r\n]*:'
+    rb'|"ph"[ \t\r\n]*:[ \t\r\n]*"[A-Za-z]"[ \t\r\n]*,[ \t\r\n]*"(?:cat|name|id|pid|s)"[ \t\r\n]*:)'
+)
 LIST_END = re.compile(rb"\}[ \t\r\n,]*\]")
 FILE_END = re.compile(rb'[ \t\r\n]*(?:\}?[ \t\r\n]*\Z|,[ \t\r\n]*"[^"\n]{1,200}"[ \t\r\n]*:)')  # or another key of its object
 SPACES = re.compile(rb"[ \t\r\n]*")
@@ -29,7 +32,7 @@ MOST_TRIED = 8  # places at which a broken event may end
 JUNK_BYTES = 4  # between two events; more may have been an event
 UNDECIDED_BYTES = 1 << 16  # an event that has not ended by then, and whose end may not have been read yet, is called broken
 
-AFTER_KEY = re.compile(rf"{SPACE}:")
+KEY = re.compile(rf'"([^"\\]*(?:\\.[^"\\]*)*)"(?={SPACE}:)', re.DOTALL)
 AFTER_VALUE = re.compile(rf'{SPACE}(?:,{SPACE}"{EVENT_KEYS}"{SPACE}:|\}}{SPACE}$)')
 AFTER_ARGUMENT = re.compile(rf'{SPACE}(?:,{SPACE}"[^"\n]{{1,200}}"{SPACE}:|\}}{SPACE}[,\]}}])')
 AFTER_ELEMENT = re.compile(rf'{SPACE}(?:\]{SPACE}[,\]}}]|,{SPACE}["\[{{\-+\dtfnNiI])')
@@ -152,6 +155,8 @@ class _Splitter:
                 self._keep(mended)
                 self.start = place
                 return True
+            if self._is_event_at(place):
+                break
         place = self._next_start()
         if place is None or not (self.at_end or len(self.text) - self.start > UNDECIDED_BYTES):
             return False
@@ -176,13 +181,31 @@ class _Splitter:
     def _next_start(self) -> int | None:
         """Where reading goes on after an event that can not be read."""
         starts = (match.start() for match in EVENT_START.finditer(self.text, self.start + 1))
-        return next((place for place in starts if self._is_event_at(place)), None)
+        start = next((place for place in starts if self._is_event_at(place)), None)
+        return self._end_of_list() if start is None and self.at_end else start
+
+    def _end_of_list(self) -> int | None:
+        """Of the whole text, after its last event, which is broken and not cut off."""
+        if _is_cut(self.characters, self.start):
+            return None
+        places = islice(self._list_ends(len(self.text)), MOST_TRIED)
+        return next((place for place in places if self._ends_file(place + 1)), None)
+
+    def _ends_file(self, place: int) -> bool:
+        after = self.characters[place:].rstrip()
+        try:
+            return not after or _json.raw_decode('{"":0' + after)[1] == len(after) + len('{"":0')
+        except (ValueError, RecursionError):
+            return False
 
     def _is_event_at(self, place: int) -> bool:
-        if WITH_PHASE.match(self.text, place):
+        if EVENT_HEAD.match(self.text, place):
             return True
-        end = self._value_end(place)
-        return end is not None and PHASE_KEY.search(self.text, place, end) is not None
+        try:
+            value = _json.raw_decode(self.characters, place)[0]
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(value, dict) and value.keys() >= {"ph", "pid"}
 
     def _mended(self, piece: bytes) -> _Mended | None:
         """The event with quotes and backslashes set right, and a brace around it where only that lacks; b"" for mere junk."""
@@ -213,6 +236,17 @@ def _end(pattern: re.Pattern[bytes], text: bytes, start: int) -> int:
     """Of a match that may be empty."""
     found = pattern.match(text, start)
     return found.end() if found else start
+
+
+def _is_cut(characters: str, start: int) -> bool:
+    """Whether JSON is valid from there to the end of the text, where it is not over."""
+    try:
+        _json.raw_decode(characters, start)
+    except json.JSONDecodeError as problem:
+        return problem.pos >= len(characters.rstrip()) or problem.msg.startswith("Unterminated string")
+    except RecursionError:
+        pass
+    return False
 
 
 def _with_braces(piece: bytes) -> Iterator[tuple[bytes, set[str]]]:
@@ -249,7 +283,7 @@ def _mended_text(piece: bytes) -> _Mended | None:
         mended = mender.event().encode("utf-8")
     except (Unmendable, RecursionError):
         return None
-    return (mended, kinds | mender.kinds) if _is_event(mended) else None
+    return (mended, kinds | mender.kinds) if _is_event(mended) and _any_event.decode(mended).ph else None
 
 
 class _Mender:
@@ -283,11 +317,19 @@ class _Mender:
     def _object(self, after_value: re.Pattern[str]) -> None:
         self._take("{")
         while self._space() != "}":
-            self._string(AFTER_KEY)
+            self._key()
             self._take(":")
             self._value(after_value)
             self._comma("}")
         self._take("}")
+
+    def _key(self) -> None:
+        """Written by the tool itself, so without a quote of its own."""
+        key = KEY.match(self.text, self.at)
+        if key is None:
+            raise Unmendable
+        self.out.append(f'"{self._escaped(key[1])}"')
+        self.at = key.end()
 
     def _list(self) -> None:
         self._take("[")
