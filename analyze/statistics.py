@@ -10,6 +10,8 @@ Floats = NDArray[np.float64]
 RESAMPLES = 4000  # the interval's borders then vary by about 1 % of its width between seeds
 SEED = 11  # fixed: the same runs give the same interval
 LEVEL = (2.5, 97.5)  # per cent; percentile bootstrap, Efron 1979
+MANY_STEPS = 250  # of more than these, drawing them one by one is up to 8 times faster, and a block at a time keeps memory flat
+BLOCK_DRAWS = 2**20
 MIN_STEPS = 4  # of fewer steps a resample is too often one step repeated
 
 
@@ -55,8 +57,17 @@ def median_change_interval(before: ArrayLike, after: ArrayLike) -> Interval:
 
 def _resampled_means(values: Floats, random: np.random.Generator) -> Floats:
     steps = len(values)
-    weights = random.multinomial(steps, np.full(steps, 1 / steps), size=RESAMPLES) / steps
-    return weights @ values
+    if steps <= MANY_STEPS:
+        return random.multinomial(steps, np.full(steps, 1 / steps), size=RESAMPLES) / steps @ values
+    size = max(1, BLOCK_DRAWS // steps)
+    blocks = [min(size, RESAMPLES - first) for first in range(0, RESAMPLES, size)]
+    return np.concatenate([_drawn_weights(random, steps, resamples) @ values for resamples in blocks])
+
+
+def _drawn_weights(random: np.random.Generator, steps: int, resamples: int) -> Floats:
+    """The same distribution as a multinomial's, drawn step by step."""
+    drawn = random.integers(steps, size=(resamples, steps), dtype=np.int32) + steps * np.arange(resamples)[:, None]
+    return np.bincount(drawn.ravel(), minlength=resamples * steps).reshape(resamples, steps) / steps
 
 
 def _intervals(samples: Floats) -> list[Interval]:

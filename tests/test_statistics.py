@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longpole.analyze import statistics
 from longpole.analyze.statistics import Interval, change_intervals, mean_intervals, ratio_interval
 
 STEPS = st.lists(st.integers(1, 1000), min_size=4, max_size=30)
@@ -68,3 +69,13 @@ def test_about_nineteen_in_twenty_intervals_hold_the_true_mean():
     runs = random.normal(100, 10, size=(30, 400))  # 30 steps of 400 runs
     held = np.mean([interval.low <= 100 <= interval.high for interval in mean_intervals(runs)])
     assert 0.90 <= held <= 0.98
+
+
+def test_of_many_steps_the_interval_is_the_same_as_of_few_but_for_noise(monkeypatch: pytest.MonkeyPatch):
+    values = np.random.default_rng(1).exponential(100, size=(400, 2))
+    drawn = mean_intervals(values)
+    monkeypatch.setattr(statistics, "MANY_STEPS", 400)
+    counted = mean_intervals(values)
+    for one, other in zip(drawn, counted, strict=True):
+        assert one != other
+        assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=0.05 * (other.high - other.low))
