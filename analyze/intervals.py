@@ -1,10 +1,17 @@
-"""Union, intersection and innermost cover of integer intervals [start, end): the arithmetic of busy, idle and self time."""
+"""Union, intersection and innermost cover of integer intervals [start, end): the arithmetic of busy, idle and self time.
 
+Of n intervals all of it takes O(n log n) time and a few arrays of n, however they nest or cross.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
-from .trace import Ints
+from .trace import Ids, Ints
+
+BLOCK_COUNT = 2**18  # queries looked at together: enough to outweigh the calls, few enough to take little memory
 
 
 def union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
@@ -43,34 +50,113 @@ class Cover:
 
     start: Ints
     end: Ints
-    owner: Ints
+    owner: Ids
 
 
 def innermost(start: Ints, end: Ints) -> Cover:
     """At each covered instant, the range that started last of those open; of equal starts the one that ends first.
 
-    Ranges may nest or cross. Where no range is open there is no piece.
+    Ranges may nest or cross. Where no range is open there is no piece; neighbouring pieces have different owners.
     """
-    order = np.lexsort((-end, start))
-    pieces: list[tuple[int, int, int]] = []
-    open_ranges: list[tuple[int, int]] = []  # (end, row), the innermost last
-    cursor = 0
-    for row, begin, stop in zip(order.tolist(), start[order].tolist(), end[order].tolist(), strict=True):
-        cursor = _close_until(begin, cursor, open_ranges, pieces)
-        if open_ranges and begin > cursor:
-            pieces.append((cursor, begin, open_ranges[-1][1]))
-        cursor = begin
-        open_ranges.append((stop, row))
-    _close_until(None, cursor, open_ranges, pieces)
-    columns = np.array(pieces, dtype=np.int64).reshape(-1, 3)
-    return Cover(columns[:, 0], columns[:, 1], columns[:, 2])
+    moment = borders(start, end)
+    owner = Nest.of(start, end).innermost_at(moment)
+    changes = owner != np.concatenate(([-1], owner[:-1]))
+    begin, owner = moment[changes], owner[changes]
+    owned = owner >= 0  # the last change is always to nobody: where the last range ends
+    return Cover(begin[owned], begin[1:][owned[:-1]], owner[owned])
 
 
-def _close_until(moment: int | None, cursor: int, open_ranges: list[tuple[int, int]], pieces: list[tuple[int, int, int]]) -> int:
-    """Close the ranges that are innermost and end by `moment`, writing the pieces they own; returns the new cursor."""
-    while open_ranges and (moment is None or open_ranges[-1][0] <= moment):
-        stop, row = open_ranges.pop()
-        if stop > cursor:
-            pieces.append((cursor, stop, row))
-            cursor = stop
-    return cursor
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """Ranges, made ready for being asked which is innermost at a moment."""
+
+    start: Ints  # in the order of outer_first, as the ends
+    ends: "Peaks"
+    row: Ids  # and one more: that of no range, -1
+
+    @classmethod
+    def of(cls, start: Ints, end: Ints) -> Self:
+        order = outer_first(start, end)
+        return cls(start[order], Peaks.of(end[order]), np.append(order.astype(np.int32), np.int32(-1)))
+
+    def innermost_at(self, moment: Ints) -> Ids:
+        """For each moment, the row of the range that is innermost there, as in `innermost`, or -1."""
+        begun = np.searchsorted(self.start, moment, side="right")
+        return self.row[self.ends.last_above(begun, moment)]
+
+
+def borders(*times: Ints) -> Ints:
+    """All times in order, each once."""
+    moment = np.concatenate(times)
+    moment.sort()
+    return moment[np.concatenate(([True], moment[1:] > moment[:-1]))[: len(moment)]]
+
+
+def outer_first(start: Ints, end: Ints, track: Ids | None = None) -> Ints:
+    """The order by (track, start, longest first, row): of one track, whatever holds a range comes before it."""
+    key = start if track is None else _packed(track, start)
+    order = np.argsort(key, kind="stable")  # far faster than lexsort where rows are nearly in order, as in a file
+    key = key[order]
+    tied = np.concatenate(([False], key[1:] == key[:-1], [False]))
+    place = np.flatnonzero(tied[1:] | tied[:-1])
+    rows = order[place]
+    order[place] = rows[np.lexsort((-end[rows], key[place]))]
+    return order
+
+
+def _packed(track: Ids, start: Ints) -> Ints:
+    """One number that orders by (track, start)."""
+    if not len(start):
+        return start
+    first, low = int(start.min()), int(track.min())
+    span = int(start.max()) - first + 1
+    if (int(track.max()) - low + 1) * span > np.iinfo(np.int64).max:  # years on many threads: only ranks fit
+        return np.unique(np.stack((track.astype(np.int64), start)), axis=1, return_inverse=True)[1].ravel()
+    return (track.astype(np.int64) - low) * span + (start - first)
+
+
+@dataclass(frozen=True, eq=False)
+class Peaks:
+    """Values, the larger of each pair of them, and so on up to the largest: a search for a larger value takes O(log n).
+
+    A walk from one range to the one around it would be shorter code, but after a deep stack it takes its depth for every row.
+    """
+
+    levels: Sequence[Ints]
+
+    @classmethod
+    def of(cls, value: Ints) -> Self:
+        levels = [value]
+        while len(levels[-1]) > 1:
+            pairs = levels[-1][: len(levels[-1]) // 2 * 2]
+            levels.append(np.concatenate((np.maximum(pairs[::2], pairs[1::2]), levels[-1][len(pairs) :])))
+        return cls(levels)
+
+    def last_above(self, before: Ids, limit: Ints) -> Ids:
+        """For each query, the last row ahead of row `before` whose value is above `limit`, or -1."""
+        blocks = [slice(first, first + BLOCK_COUNT) for first in range(0, len(before), BLOCK_COUNT)]
+        return np.concatenate([np.empty(0, np.int32), *(self._in_block(before[block], limit[block]) for block in blocks)])
+
+    def _in_block(self, before: Ids, limit: Ints) -> Ids:
+        found = before.astype(np.int32) - 1
+        if len(self.levels[0]):
+            missed = np.flatnonzero((found >= 0) & (self.levels[0][found] <= limit))  # most answers are the neighbour
+            found[missed] = self._last_above(found[missed], limit[missed])
+        return found
+
+    def _last_above(self, before: Ids, limit: Ints) -> Ids:
+        """Up: ever longer stretches to the left, until one holds a value above. Down: the later half of it that does."""
+        query, node, stretches = np.arange(len(before), dtype=np.int32), before, []
+        for maxima in self.levels:
+            holds = (node % 2 == 1) & (maxima[node - 1] > limit[query])
+            stretches.append((query[holds], node[holds] - 1))
+            goes_on = ~holds & (node > 1)
+            query, node = query[goes_on], node[goes_on] // 2
+        found = np.full(len(before), -1, np.int32)
+        query, node = stretches.pop()
+        for maxima, (more, stretch) in zip(self.levels[-2::-1], reversed(stretches), strict=True):
+            node = 2 * node + 1
+            node -= maxima[node] <= limit[query]
+            query, node = np.concatenate((query, more)), np.concatenate((node, stretch))
+        found[query] = node
+        return found
