@@ -2,63 +2,75 @@
 
 import numpy as np
 
-from .trace import Ints
+from .intervals import Peaks, outer_first
+from .trace import Ids, Ints
+
+REMOVED = -2  # instead of a parent's row
 
 
-def parents(start: Ints, end: Ints, thread: Ints) -> Ints:
+def parents(start: Ints, end: Ints, thread: Ids) -> Ids:
     """The row of each range's parent, or -1, by the rule of torch's key_averages().
 
     A child lies wholly inside its parent on the same thread. Ranges are taken by (start, longest first, row); a range that
     only partly overlaps the one before it closes that one, so neither is the other's parent.
     """
-    order = np.lexsort((-end, start, thread)).tolist()
-    starts, ends, threads = start.tolist(), end.tolist(), thread.tolist()
-    result = [-1] * len(order)
-    open_rows: list[int] = []
-    for row in order:
-        while open_rows and (
-            threads[open_rows[-1]] != threads[row] or ends[open_rows[-1]] <= starts[row] or ends[open_rows[-1]] < ends[row]
-        ):
-            open_rows.pop()
-        if open_rows:
-            result[row] = open_rows[-1]
-        open_rows.append(row)
-    return np.array(result, np.int64)
+    order = outer_first(start, end, thread)
+    latest = np.maximum(end[order] - 1, start[order])
+    end, thread = end[order], thread[order]
+    # The last range before that ends late enough is still open: whatever closed it would end late enough too, or begin after
+    # this one. An empty range is not inside one that ends where it stands.
+    above = Peaks.of(end).last_above(np.arange(len(order), dtype=np.int32), latest)
+    above[thread[above] != thread] = -1
+    result = np.empty(len(order), np.int32)
+    result[order] = np.append(order, -1)[above]
+    return result
 
 
-def without_duplicates(parent: Ints, name: Ints) -> tuple[Ints, Ints]:
+def without_duplicates(parent: Ids, name: Ids) -> tuple[Ids, Ids]:
     """Torch's removal of a range that has its parent's name and is its only child. Parents come before their children.
 
-    Returns the new parents (-2 for a removed range) and, for each range, the last range of the chain it stands for (itself
+    Returns the new parents (REMOVED for a removed range) and, for each range, the last range of the chain it stands for (itself
     when it stands for nobody else): a kept range has that one's children and kernels.
     """
-    has_parent = parent >= 0
-    children = np.bincount(parent[has_parent], minlength=len(parent))
-    removed = np.zeros(len(parent), bool)
-    removed[has_parent] = (name[has_parent] == name[parent[has_parent]]) & (children[parent[has_parent]] == 1)
-    stands_for = np.arange(len(parent))
+    inner = np.flatnonzero(parent >= 0)
+    outer = parent[inner]
+    children = np.bincount(outer, minlength=len(parent))
+    single = (children[outer] == 1) & (name[inner] == name[outer])
+    removed, above = inner[single], outer[single]
     kept = parent.copy()
-    for row in np.flatnonzero(removed)[::-1].tolist():
-        stands_for[parent[row]] = stands_for[row]
-    for row in np.flatnonzero(has_parent).tolist():  # a removed parent's own parent is final by now
-        if removed[kept[row]]:
-            kept[row] = kept[kept[row]]
-    kept[removed] = -2
-    return kept, stands_for
+    kept[inner] = _chain_ends(removed, above, len(parent))[outer]
+    kept[removed] = REMOVED
+    return kept, _chain_ends(above, removed, len(parent))
 
 
-def children_sum(parent: Ints, value: Ints) -> Ints:
-    """For each row, the sum of a value over its direct children."""
-    total = np.zeros(len(parent), np.int64)
-    inside = parent >= 0
-    np.add.at(total, parent[inside], value[inside])
+def _chain_ends(rows: Ids, following: Ids, count: int) -> Ids:
+    """For each of `count` rows, the end of the chain that begins there; only `rows` have another one following."""
+    end = np.arange(count, dtype=np.int32)
+    end[rows] = following
+    while not np.array_equal(further := end[end[rows]], end[rows]):
+        end[rows] = further
+    return end
+
+
+def tree_sum(parent: Ids, value: Ints) -> Ints:
+    """For each row, its value and that of all rows inside it. Parents come before their children."""
+    total = value.astype(np.int64)
+    if not value.any():
+        return total
+    depth = _depths(parent)
+    ends = np.cumsum(np.bincount(depth))
+    by_depth = np.argsort(depth.astype(np.min_scalar_type(len(ends))), kind="stable")  # narrow integers are sorted by radix
+    for rows in np.split(by_depth, ends[:-1])[:0:-1]:
+        np.add.at(total, parent[rows], total[rows])
     return total
 
 
-def tree_sum(parent: Ints, value: Ints) -> Ints:
-    """For each row, its value and that of all rows inside it. Parents come before their children."""
-    total, above = value.tolist(), parent.tolist()
-    for row in range(len(total) - 1, -1, -1):
-        if above[row] >= 0:
-            total[above[row]] += total[row]
-    return np.array(total, np.int64)
+def _depths(parent: Ids) -> Ids:
+    """How many ranges are around each."""
+    nothing = len(parent)
+    above = np.append(np.where(parent >= 0, parent, nothing).astype(np.int32), np.int32(nothing))
+    depth = (above < nothing).astype(np.int32)
+    while (above < nothing).any():  # `above` is 1, 2, 4, … ranges further out, and `depth` counts those between
+        depth += depth[above]
+        above = above[above]
+    return depth[:-1]

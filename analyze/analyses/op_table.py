@@ -6,7 +6,7 @@ call whose own number happens to equal an operator's id does not receive that op
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,20 +15,13 @@ import pandas as pd
 from ...capture.errors import MissingData
 from .. import trace as t
 from ..averages import KEYS, by_shape, torch_rows, torch_version
-from ..callstack import children_sum, parents, tree_sum, without_duplicates
+from ..callstack import tree_sum
 from ..forms import form, withheld
-from ..trace import Ints, Mask, Trace
+from ..grouping import first_rows, group_sums
+from ..intervals import outer_first
+from ..op_events import OpEvents, carriers, collision_ns, collisions, kernel_ns, op_events
+from ..trace import Ids, Ints, Mask, Trace
 
-SKIPPED = {
-    "[memory]",
-    "[OutOfMemory]",
-    "profiler::_record_function_enter",
-    "profiler::_record_function_enter_new",
-    "profiler::_record_function_exit",
-    "aten::is_leaf",
-    "aten::output_nr",
-    "aten::_version",
-}  # torch.autograd.profiler_util._filter_name
 WITHOUT_FRAMES = (t.OP, t.ANNOTATION, t.RUNTIME, t.OVERHEAD)
 WITH_FRAMES = (*WITHOUT_FRAMES, t.PYTHON)
 STEP_NAME = "ProfilerStep*"
@@ -37,6 +30,7 @@ SUMS = [
     "self_cpu_bytes", "cpu_bytes", "self_device_bytes", "device_bytes", "torch_extra_ns",
 ]  # fmt: skip
 TORCH_FLOATS = ["self_cpu_torch_us", "cpu_torch_us"]
+FIRST = ["first_start_ns", "first_end_ns"]  # of a row: by them the rows are ordered
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +85,38 @@ class OpTable:
         return self.rows[(self.rows["name"] == STEP_NAME) & (self.rows["device_type"] == "CPU")]
 
 
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """Names and shapes as text, and the row in them of each row of Trace.names and Trace.shapes; the last shape is that of
+    events without any.
+    """
+
+    names: np.ndarray
+    shapes: np.ndarray
+    name_of: Ids
+    shape_of: Ids
+
+    def codes(self, name: Ids, is_annotation: Mask, shape: "Ids | int") -> Ints:
+        """One number for what events are grouped by; `name` and `shape`: rows of the trace's own."""
+        return (self.name_of[name].astype(np.int64) * 2 + is_annotation) * len(self.shapes) + self.shape_of[shape]
+
+    def keys(self, code: Ints, device_type: str) -> dict[str, Any]:
+        """The columns of KEYS for such numbers."""
+        name, is_annotation, shape = np.unravel_index(code, (len(self.names), 2, len(self.shapes)))
+        return dict(zip(KEYS, (self.names[name], device_type, is_annotation == 1, self.shapes[shape]), strict=True))
+
+
 def op_table(trace: Trace) -> OpTable:
     """Rows by name, as `key_averages()`; of a snapshot alone its own rows, by shape where it is grouped so."""
     if trace.snapshot is not None:
         return _of_snapshot(trace.snapshot)
     _refuse_other_tools(trace)
-    return _grouped(trace, _events(trace, WITHOUT_FRAMES).assign(input_shapes=""))
+    return _table(trace, WITHOUT_FRAMES, _by_name(trace))
 
 
 def op_table_with_frames(trace: Trace) -> OpTable:
     """Rows by name with Python frames among them, which take self time from operators: as torch 2.12 and 2.13 with stacks."""
-    return _grouped(trace, _events(trace, WITH_FRAMES).assign(input_shapes=""))
+    return _table(trace, WITH_FRAMES, _by_name(trace))
 
 
 def op_table_by_shape(trace: Trace) -> OpTable:
@@ -113,7 +128,8 @@ def op_table_by_shape(trace: Trace) -> OpTable:
     _refuse_other_tools(trace)
     if not trace.shapes:
         raise MissingData("The trace holds no input shapes; capture with shapes on (record_shapes=True).")
-    return _grouped(trace, _events(trace, WITHOUT_FRAMES))
+    shape_of, shapes = pd.factorize(np.array([*trace.shapes, "[]"], object))
+    return _table(trace, WITHOUT_FRAMES, replace(_by_name(trace), shapes=shapes, shape_of=shape_of))
 
 
 def _of_snapshot(snapshot: Mapping[str, Any]) -> OpTable:
@@ -139,14 +155,21 @@ def _refuse_other_tools(trace: Trace) -> None:
         raise MissingData(withheld(trace))
 
 
-def _grouped(trace: Trace, events: pd.DataFrame) -> OpTable:
-    if events.empty:
+def _by_name(trace: Trace) -> _Labels:
+    """Every ProfilerStep#N is one name, and all shapes are one."""
+    shown = [STEP_NAME if name.startswith("ProfilerStep#") else name for name in trace.names]
+    name_of, names = pd.factorize(np.array(shown, object))
+    return _Labels(names, np.array([""], object), name_of, np.zeros(len(trace.shapes) + 1, np.int64))
+
+
+def _table(trace: Trace, categories: tuple[int, ...], labels: _Labels) -> OpTable:
+    parts = [_host_rows(trace, categories, labels), _device_rows(trace, labels), _unclaimed_allocations(trace, labels)]
+    if not any(map(len, parts)):
         raise MissingData("The trace holds no operators; capture with CPU activity on.")
-    groups = events.groupby(KEYS, sort=False, observed=True)
-    rows = groups[SUMS].sum().reset_index()
-    for column in TORCH_FLOATS:  # bincount adds one by one, as torch does; pandas would compensate rounding errors
-        rows[column] = np.bincount(groups.ngroup(), weights=events[column], minlength=len(rows))
-    inflated, moved_ns = _collisions(trace)
+    rows = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    rows = rows.iloc[outer_first(*(rows[column].to_numpy() for column in FIRST))]
+    rows = rows.groupby(KEYS, sort=False)[[*SUMS, *TORCH_FLOATS]].sum().reset_index()
+    inflated, moved_ns = collisions(trace)
     on_device = (rows["device_type"] != "CPU") & ~rows["is_user_annotation"]
     return OpTable(
         rows=rows,
@@ -159,137 +182,103 @@ def _grouped(trace: Trace, events: pd.DataFrame) -> OpTable:
     )
 
 
-def _events(trace: Trace, categories: tuple[int, ...]) -> pd.DataFrame:
-    """One row an event that key_averages() counts, ordered by start, the longest first."""
-    parts = [_host_events(trace, categories), _device_events(trace), _unclaimed_allocations(trace)]
-    events = pd.concat([part for part in parts if len(part)], ignore_index=True) if any(map(len, parts)) else parts[0]
-    order = np.lexsort((-events["end_ns"].to_numpy(), events["start_ns"].to_numpy()))
-    return events.iloc[order]
+def _rows(keys: Mapping[str, Any], start: Ints, end: Ints, sums: Mapping[str, Any]) -> pd.DataFrame:
+    """A row for each key; start and end are those of its first event, sums that are not given are 0."""
+    zeros = {**dict.fromkeys(SUMS, 0), **dict.fromkeys(TORCH_FLOATS, 0.0)}
+    return pd.DataFrame({**keys, **dict(zip(FIRST, (start, end), strict=True)), **zeros, **sums})
 
 
-def _host_events(trace: Trace, categories: tuple[int, ...]) -> pd.DataFrame:
-    skipped = np.array([name in SKIPPED for name in trace.names], bool)
-    host = trace.host[np.isin(trace.host.category, categories) & ~skipped[trace.host.name]]
-    in_order = host[np.lexsort((-host.end_ns, host.start_ns))]
-    key, key_names = _keys(trace)
-    name = key[in_order.name]
-    home = _home_threads(in_order)
-    synchronous = in_order.finished
-    parent, stands_for = _tree(in_order, name, home, synchronous)
-    kept = parent != -2
-    duration = in_order.end_ns - in_order.start_ns
-    inside = np.where(kept, parent, -1)
-    own_device = np.where(synchronous, _kernel_ns(trace, in_order), 0)[stands_for]
-    device = tree_sum(inside, np.where(kept, own_device, 0))
-    torch_extra = tree_sum(inside, np.where(kept & synchronous, _collision_ns(trace, in_order), 0))
-    memory = {kind: _allocated(trace, in_order, kind) for kind in ("cpu", "device")}
-    torch_us = _torch_us(trace, in_order)
-    children_us = np.bincount(inside[inside >= 0], weights=torch_us[inside >= 0], minlength=len(inside))
-    events = pd.DataFrame({
-        "start_ns": in_order.start_ns,
-        "end_ns": in_order.end_ns,
-        "name": key_names[name],
-        "device_type": "CPU",
-        "is_user_annotation": in_order.category == t.ANNOTATION,
-        "input_shapes": np.array([*trace.shapes, "[]"], object)[in_order.shapes],
-        "count": 1,
-        "self_cpu_ns": np.where(synchronous, duration - children_sum(inside, duration), 0),
-        "cpu_ns": duration,
-        "self_device_ns": own_device,
-        "device_ns": device,
-        "self_cpu_torch_us": np.where(synchronous, torch_us - children_us, 0.0),
-        "cpu_torch_us": torch_us,
-        **{f"self_{kind}_bytes": size - children_sum(inside, size) for kind, size in memory.items()},
-        **{f"{kind}_bytes": size for kind, size in memory.items()},
-        "torch_extra_ns": torch_extra,
-    })  # fmt: skip
-    return events[kept]
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """The group of each event and of the event around it, numbered in the order of first start; -1 for none."""
+
+    group: Ids
+    around: Ids
+    code: Ints  # of each group, from _Labels
+
+    def sums(self, value: Ints) -> Ints:
+        return group_sums(self.group, value, len(self.code))
+
+    def own(self, value: Ints) -> Ints:
+        """Sums of what the events have and their direct children do not."""
+        return self.sums(value) - group_sums(self.around, value, len(self.code))
+
+    def float_sums(self, value: np.ndarray) -> np.ndarray:
+        """Added one by one, as torch does."""
+        return np.bincount(self.group + 1, weights=value, minlength=len(self.code) + 1)[1:]
 
 
-def _torch_us(trace: Trace, host: t.HostRanges) -> np.ndarray:
+def _host_rows(trace: Trace, categories: tuple[int, ...], labels: _Labels) -> pd.DataFrame:
+    events = op_events(trace, categories, labels.name_of)
+    groups = _groups(trace, events, labels)
+    first = first_rows(groups.group)
+    sums = {
+        **_times(events, groups),
+        **_device_times(trace, events, groups),
+        **_memory(trace, events, groups),
+        **_torch_times(trace, events, groups),
+    }
+    return _rows(labels.keys(groups.code, "CPU"), events.start_ns[first], events.end_ns[first], sums)
+
+
+def _groups(trace: Trace, events: OpEvents, labels: _Labels) -> _Groups:
+    host, kept = trace.host, events.row[events.kept]
+    group = np.full(len(events), -1, np.int32)
+    group[events.kept], code = pd.factorize(labels.codes(host.name[kept], host.category[kept] == t.ANNOTATION, host.shapes[kept]))
+    return _Groups(group, np.where(events.inside >= 0, group[events.inside], np.int32(-1)), code)
+
+
+def _times(events: OpEvents, groups: _Groups) -> dict[str, Any]:
+    duration = events.end_ns - events.start_ns
+    return {
+        "count": groups.sums(np.ones(len(events), np.int64)),
+        "cpu_ns": groups.sums(duration),
+        "self_cpu_ns": groups.own(np.where(events.synchronous, duration, 0)),
+    }
+
+
+def _device_times(trace: Trace, events: OpEvents, groups: _Groups) -> dict[str, Any]:
+    if not len(trace.device):
+        return {}
+    owners = carriers(trace.host, events.row)
+    launched_ns = np.where(events.synchronous, kernel_ns(trace, owners, len(events)), 0)[events.stands_for]
+    sums = {"self_device_ns": groups.sums(launched_ns), "device_ns": groups.sums(_with_inner(events, launched_ns))}
+    del launched_ns  # a column of all events
+    extra_ns = np.where(events.synchronous, collision_ns(trace, events.row, owners), 0)
+    return {**sums, "torch_extra_ns": groups.sums(_with_inner(events, extra_ns))}
+
+
+def _with_inner(events: OpEvents, value: Ints) -> Ints:
+    return tree_sum(events.inside, np.where(events.kept, value, 0))
+
+
+def _memory(trace: Trace, events: OpEvents, groups: _Groups) -> dict[str, Any]:
+    sums = {}
+    for kind in ("cpu", "device") if len(trace.allocations) else ():
+        size = _allocated(trace, events, kind)
+        sums |= {f"self_{kind}_bytes": groups.own(size), f"{kind}_bytes": groups.sums(size)}
+    return sums
+
+
+def _torch_times(trace: Trace, events: OpEvents, groups: _Groups) -> dict[str, Any]:
     """Durations as torch has them: float microseconds since the profiler's start, end minus start.
 
     Their errors are some 1e-12; they decide only how a figure that ends in exactly half a digit is printed.
     """
     zero = trace.profiler_start_ns or 0
-    return (host.end_ns - zero) / 1000 - (host.start_ns - zero) / 1000
+    whole = (events.end_ns - zero) / 1000 - (events.start_ns - zero) / 1000
+    own = whole - np.bincount(events.inside + 1, weights=whole, minlength=len(events) + 1)[1:]
+    own[~events.synchronous] = 0
+    return {"self_cpu_torch_us": groups.float_sums(own), "cpu_torch_us": groups.float_sums(whole)}
 
 
-def _keys(trace: Trace) -> tuple[Ints, np.ndarray]:
-    """For each row of Trace.names the row of its key, and the keys: every ProfilerStep#N is one."""
-    shown = [STEP_NAME if name.startswith("ProfilerStep#") else name for name in trace.names]
-    keys = list(dict.fromkeys(shown))
-    row = {key: i for i, key in enumerate(keys)}
-    return np.array([row[name] for name in shown], np.int64), np.array(keys, object)
-
-
-def _home_threads(host: t.HostRanges) -> Ints:
-    """A runtime call belongs to the thread of the op that made it, where that is known."""
-    is_op = (host.category == t.OP) | (host.category == t.ANNOTATION)
-    owner = _owners(host, host.external_id)
-    return np.where(~is_op & (owner >= 0), host.thread[np.maximum(owner, 0)], host.thread)
-
-
-def _owners(host: t.HostRanges, external_id: Ints) -> Ints:
-    """For each id, the row of the op or annotation that carries it as its own, or -1."""
-    ops = np.flatnonzero(((host.category == t.OP) | (host.category == t.ANNOTATION)) & host.finished & (host.external_id > 0))
-    if not len(ops):
-        return np.full(len(external_id), -1)
-    ops = ops[np.argsort(host.external_id[ops], kind="stable")]
-    place = np.minimum(np.searchsorted(host.external_id[ops], external_id), len(ops) - 1)
-    return np.where(host.external_id[ops[place]] == external_id, ops[place], -1)
-
-
-def _tree(host: t.HostRanges, name: Ints, home: Ints, synchronous: Mask) -> tuple[Ints, Ints]:
-    """Parents after duplicates are gone (-1 none, -2 removed) and the row whose kernels each row has."""
-    rows = np.flatnonzero(synchronous)
-    nested = parents(host.start_ns[rows], host.end_ns[rows], home[rows])
-    kept, stands_for = without_duplicates(nested, name[rows])
-    parent = np.full(len(host), -1)
-    parent[rows] = np.where(kept >= 0, rows[np.maximum(kept, 0)], kept)
-    chain = np.arange(len(host))
-    chain[rows] = rows[stands_for]
-    return parent, chain
-
-
-def _kernel_ns(trace: Trace, host: t.HostRanges) -> Ints:
-    """For each op, the time of the device work that carries its id."""
-    owner = _owners(host, trace.device.external_id)
-    total = np.zeros(len(host), np.int64)
-    found = owner >= 0
-    np.add.at(total, owner[found], (trace.device.end_ns - trace.device.start_ns)[found])
-    return total
-
-
-def _collided(host: t.HostRanges) -> Ints:
-    """For each runtime call without an op whose own number equals an op's id: that op, for which torch takes it; else -1."""
-    calls = (host.category == t.RUNTIME) & (host.external_id <= 0)
-    return np.where(calls, _owners(host, host.correlation), -1)
-
-
-def _collision_ns(trace: Trace, host: t.HostRanges) -> Ints:
-    """The device time that torch gives each such call: the op's, a second time."""
-    owner = _collided(host)
-    return np.where(owner >= 0, _kernel_ns(trace, host)[np.maximum(owner, 0)], 0)
-
-
-def _collisions(trace: Trace) -> tuple[dict[str, int], int]:
-    """By name the device time that such calls get too much, and the time of the runtime calls that the ops really made."""
-    host = trace.host
-    extra_ns = _collision_ns(trace, host)
-    rows = np.flatnonzero(extra_ns)
-    extra = pd.Series(extra_ns[rows]).groupby([str(trace.names[n]) for n in host.name[rows]]).sum()
-    made_by_them = (host.category == t.RUNTIME) & np.isin(_owners(host, host.external_id), _collided(host)[rows])
-    return {str(name): int(ns) for name, ns in extra.items()}, int((host.end_ns - host.start_ns)[made_by_them].sum())
-
-
-def _allocated(trace: Trace, host: t.HostRanges, kind: str) -> Ints:
+def _allocated(trace: Trace, events: OpEvents, kind: str) -> Ints:
     """Bytes allocated minus released while each range was open, on any thread, as torch counts them."""
     memory = trace.allocations[_of_kind(trace.allocations, kind)]
     memory = memory[np.argsort(memory.time_ns, kind="stable")]
     until = np.concatenate(([0], np.cumsum(memory.size_bytes)))
-    first = np.searchsorted(memory.time_ns, host.start_ns, side="left")
-    last = np.searchsorted(memory.time_ns, host.end_ns, side="right")
+    first = np.searchsorted(memory.time_ns, events.start_ns, side="left")
+    last = np.searchsorted(memory.time_ns, events.end_ns, side="right")
     return until[last] - until[first]
 
 
@@ -297,39 +286,35 @@ def _of_kind(memory: t.Allocations, kind: str) -> Mask:
     return (memory.device_type == 0) if kind == "cpu" else (memory.device_type > 0)
 
 
-def _device_events(trace: Trace) -> pd.DataFrame:
-    parts = [part for part in (trace.device, trace.device_marks) if len(part)]
-    key, key_names = _keys(trace)
-    frames = []
-    for part in parts:
-        duration = part.end_ns - part.start_ns
-        marks = part.category == t.MARK
-        frames.append(_plain_rows(part.start_ns, part.end_ns, key_names[key[part.name]], "CUDA", marks, duration))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+def _device_rows(trace: Trace, labels: _Labels) -> pd.DataFrame:
+    parts = (trace.device, trace.device_marks)
+    start, end = (np.concatenate([getattr(part, column) for part in parts]) for column in ("start_ns", "end_ns"))
+    code = np.concatenate([labels.codes(part.name, part.category == t.MARK, -1) for part in parts])
+    order = outer_first(start, end)
+    start, end = start[order], end[order]
+    group, codes = pd.factorize(code[order])
+    first, device_ns = first_rows(group), group_sums(group, end - start, len(codes))
+    sums = {"count": np.bincount(group, minlength=len(codes)), "self_device_ns": device_ns, "device_ns": device_ns}
+    return _rows(labels.keys(codes, "CUDA"), start[first], end[first], sums)
 
 
-def _unclaimed_allocations(trace: Trace) -> pd.DataFrame:
-    """Allocations made while no range was open: rows of their own, named [memory]."""
-    memory = trace.allocations
-    host = trace.host[trace.host.category != t.PYTHON]
-    opened = np.searchsorted(np.sort(host.start_ns), memory.time_ns, side="right")
-    closed = np.searchsorted(np.sort(host.end_ns), memory.time_ns, side="left")
-    memory = memory[opened == closed]
+def _unclaimed_allocations(trace: Trace, labels: _Labels) -> pd.DataFrame:
+    """Allocations made while no range was open: a row of their own, named [memory]."""
+    memory = trace.allocations[_while_nothing_is_open(trace, trace.allocations.time_ns)]
     if not len(memory):
         return pd.DataFrame()
-    rows = _plain_rows(memory.time_ns, memory.time_ns, "[memory]", "CPU", False, np.zeros(len(memory), np.int64))
+    sums = {"count": len(memory)}
     for kind in ("cpu", "device"):
-        size = np.where(_of_kind(memory, kind), memory.size_bytes, 0)
-        rows[f"self_{kind}_bytes"] = rows[f"{kind}_bytes"] = size
-    return rows
+        sums[f"self_{kind}_bytes"] = sums[f"{kind}_bytes"] = int(memory.size_bytes[_of_kind(memory, kind)].sum())
+    first = memory.time_ns.min(keepdims=True)
+    keys = dict(zip(KEYS, ("[memory]", "CPU", False, labels.shapes[labels.shape_of[-1]]), strict=True))
+    return _rows(keys, first, first, sums)
 
 
-def _plain_rows(
-    start: Ints, end: Ints, name: "np.ndarray | str", device_type: str, is_annotation: "Mask | bool", device_ns: Ints
-) -> pd.DataFrame:
-    return pd.DataFrame({
-        "start_ns": start, "end_ns": end, "name": name, "device_type": device_type, "is_user_annotation": is_annotation,
-        "input_shapes": "[]", "count": 1, "self_cpu_ns": 0, "cpu_ns": 0, "self_device_ns": device_ns, "device_ns": device_ns,
-        "self_cpu_bytes": 0, "cpu_bytes": 0, "self_device_bytes": 0, "device_bytes": 0,
-        "self_cpu_torch_us": 0.0, "cpu_torch_us": 0.0, "torch_extra_ns": 0,
-    })  # fmt: skip
+def _while_nothing_is_open(trace: Trace, moment: Ints) -> Mask:
+    """Python frames count for nothing."""
+    if not len(moment):
+        return np.zeros(0, bool)
+    ranges = trace.host.category != t.PYTHON
+    opened = np.searchsorted(np.sort(trace.host.start_ns[ranges]), moment, side="right")
+    return opened == np.searchsorted(np.sort(trace.host.end_ns[ranges]), moment, side="left")
