@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from . import trace as t
-from .intervals import Cover, innermost, union
+from .grouping import group_sums
+from .intervals import BLOCK_COUNT, Cover, Nest, borders, innermost, outer_first, union
 from .step_marks import marked_steps, step_ranges
-from .trace import Ints, Mask, Trace
+from .trace import Ids, Ints, Mask, Trace
 
 OTHER = "other"
 OUTSIDE = ""  # the name of time outside operators and runtime calls: Python, the interpreter, waits
@@ -37,6 +38,7 @@ PHASE_PREFIX = "longpole.phase#"
 OPTIMIZER_RANGE = "Optimizer.step#"
 ENGINE_GAP_NS = 1_000_000  # autograd's own work between two nodes takes microseconds; a longer pause is something else
 BACKWARD_NODE = "autograd::engine::evaluate_function"
+OTHER_ROW, BACKWARD_ROW, OUTSIDE_ROW = 0, 1, 0  # of _Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,8 @@ class StepTime:
     """`rows`: one per (step, phase, name). Columns: step (row of `steps`); phase; name (operator or runtime call, OUTSIDE
     for the rest); self_ns; total_ns (whole durations of the calls) and calls, of operators that have no operator around them:
     what the phase's own code calls.
+
+    Phase and name are categorical: there can be a row for every operator call.
 
     `steps`: the counted rows of marked_steps. `phases`: those that occur, known ones in the order of a training step, then the
     user's own, then other.
@@ -63,11 +67,17 @@ class StepTime:
         """Mean of the counted steps."""
         return float(self.steps["step_ns"].mean())
 
-    def per_step(self, by: list[str], value: str = "self_ns") -> pd.DataFrame:
-        """A row for each counted step, a column for each key that occurs; 0 where a step lacks it. int64."""
-        counted = self.steps.index
-        table = self.rows.groupby(["step", *by], sort=False)[value].sum().unstack(by, fill_value=0)
-        return table.reindex(counted, fill_value=0).astype(np.int64)
+    def per_step(self, by: str, value: str = "self_ns") -> pd.DataFrame:
+        """A row for each counted step, a column for each phase or name that occurs; 0 where a step lacks it. int64."""
+        column, kinds = pd.factorize(self.rows[by].cat.codes)
+        cell = self.steps.index.get_indexer(pd.Index(self.rows["step"])) * len(kinds) + column
+        table = group_sums(cell, self.rows[value].to_numpy(), self.count * len(kinds)).reshape(self.count, len(kinds))
+        return pd.DataFrame(table, index=self.steps.index, columns=self.rows[by].cat.categories[kinds].rename(by))
+
+    def sums(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Of some of `rows`, over all steps: phase, name (as text), self_ns, total_ns, calls."""
+        sums = rows.groupby(["phase", "name"], sort=False, observed=True)[["self_ns", "total_ns", "calls"]].sum().reset_index()
+        return sums.astype({"phase": str, "name": str})
 
 
 def phase_of(name: str) -> str | None:
@@ -87,49 +97,84 @@ def _known(name: str) -> str | None:
     return plain if plain in PHASES and plain != OTHER else None
 
 
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """Phases and names as text; `phase_of` and `name_of`: for each row of Trace.names, its row in them."""
+
+    phases: np.ndarray
+    names: np.ndarray
+    phase_of: Ids
+    name_of: Ids
+
+    def keys(self, step: Ints, phase: Ids, name: Ids) -> Ints:
+        """One number for each (step, phase, name)."""
+        return (step * len(self.phases) + phase) * len(self.names) + name
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Pieces or calls, by _Labels.keys; their times."""
+
+    key: Ints
+    ns: Ints
+
+
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def step_time(trace: Trace) -> StepTime:
     """Cut every counted step into pieces and sum them."""
     marked = marked_steps(trace)
-    counted = marked[marked["counted"]]
-    ops, phases, phase_names = _op_cover(trace, counted), *_phase_cover(trace, counted)
-    pieces = _pieces(trace, counted, ops, phases, phase_names)
-    pieces = pd.concat([pieces, _calls(trace, counted, phases, phase_names)], ignore_index=True)
-    sums = pieces.groupby(["step", "phase", "name"], sort=False)[["self_ns", "total_ns", "calls"]].sum().reset_index()
-    seen = set(sums["phase"])
+    counted, labels = marked[marked["counted"]], _labels(trace)
+    phases = _phase_cover(trace, counted, labels)
+    rows = _summed(_pieces(trace, counted, labels, phases), _calls(trace, counted, labels, phases), labels, counted)
+    seen = set(rows["phase"].unique())
     own = sorted(seen - set(PHASES))
-    return StepTime(counted, sums, [*[p for p in PHASES[:-1] if p in seen], *own, *[OTHER] * (OTHER in seen)])
+    return StepTime(counted, rows, [*[p for p in PHASES[:-1] if p in seen], *own, *[OTHER] * (OTHER in seen)])
+
+
+def _labels(trace: Trace) -> _Labels:
+    marked = [OTHER, "backward", *(phase_of(name) or OTHER for name in trace.names)]
+    phases_of, phases = pd.factorize(np.array(marked, object))
+    names_of, names = pd.factorize(np.array([OUTSIDE, *trace.names], object))
+    return _Labels(phases, names, phases_of[2:].astype(np.int32), names_of[1:].astype(np.int32))
+
+
+def _summed(pieces: _Parts, calls: _Parts, labels: _Labels, counted: pd.DataFrame) -> pd.DataFrame:
+    """The rows of StepTime, in the order of their first piece."""
+    group, key = pd.factorize(np.concatenate((pieces.key, calls.key)))
+    of_pieces, of_calls = np.split(group, [len(pieces.key)])
+    step, phase, name = np.unravel_index(key, (len(counted), len(labels.phases), len(labels.names)))
+    return pd.DataFrame({
+        "step": counted.index.to_numpy()[step],
+        "phase": pd.Categorical.from_codes(phase, pd.Index(labels.phases)),
+        "name": pd.Categorical.from_codes(name, pd.Index(labels.names)),
+        "self_ns": group_sums(of_pieces, pieces.ns, len(key)),
+        "total_ns": group_sums(of_calls, calls.ns, len(key)),
+        "calls": np.bincount(of_calls, minlength=len(key)),
+    })  # fmt: skip
 
 
 def _on_step_threads(trace: Trace, counted: pd.DataFrame) -> Mask:
     return np.isin(trace.host.thread, counted["thread"].unique())
 
 
-def _op_cover(trace: Trace, counted: pd.DataFrame) -> Cover:
-    """Innermost ranges on the steps' threads; `owner` is a row of trace.host. Python frames take no part."""
+def _phase_cover(trace: Trace, counted: pd.DataFrame, labels: _Labels) -> Cover:
+    """Innermost phases on the steps' threads; `owner` is a row of the labels' phases."""
     host = trace.host
-    taken = np.isin(host.category, (t.OP, t.ANNOTATION, t.RUNTIME)) & _on_step_threads(trace, counted) & ~step_ranges(trace)
-    rows = np.flatnonzero(taken)
-    cover = innermost(host.start_ns[rows], host.end_ns[rows])
-    return Cover(cover.start, cover.end, rows[cover.owner])
-
-
-def _phase_cover(trace: Trace, counted: pd.DataFrame) -> tuple[Cover, np.ndarray]:
-    """Innermost phases on the steps' threads; `owner` is a row of the phase names."""
-    host = trace.host
-    phase_by_name = np.array([phase_of(name) or OTHER for name in trace.names], object)
-    marked = (host.category == t.ANNOTATION) & _on_step_threads(trace, counted) & (phase_by_name[host.name] != OTHER)
-    back_start, back_end = _backward_spans(trace, counted, marked)
-    names = np.concatenate((phase_by_name[host.name[marked]], np.full(len(back_start), "backward", object)))
-    begun = update_start(trace, host.name[marked], host.start_ns[marked], host.end_ns[marked])
-    start = np.concatenate((begun, back_start))
-    end = np.concatenate((host.end_ns[marked], back_end))
-    return innermost(start, end), names
+    marks = (host.category == t.ANNOTATION) & _on_step_threads(trace, counted)
+    marks[marks] = labels.phase_of[host.name[marks]] != OTHER_ROW
+    back_start, back_end = _backward_spans(trace, counted, marks)
+    phase = np.concatenate((labels.phase_of[host.name[marks]], np.full(len(back_start), BACKWARD_ROW)))
+    begun = update_start(trace, host.name[marks], host.start_ns[marks], host.end_ns[marks])
+    cover = innermost(np.concatenate((begun, back_start)), np.concatenate((host.end_ns[marks], back_end)))
+    return Cover(cover.start, cover.end, phase[cover.owner])
 
 
 def _is_backward(trace: Trace) -> Mask:
+    host = trace.host
     nodes = np.array([name.startswith(BACKWARD_NODE) for name in trace.names], bool)
-    return (trace.host.category == t.OP) & ((trace.host.forward_thread > 0) | nodes[trace.host.name])
+    found = host.category == t.OP
+    found[found] = (host.forward_thread[found] > 0) | nodes[host.name[found]]
+    return found
 
 
 def _backward_spans(trace: Trace, counted: pd.DataFrame, marked: Mask) -> tuple[Ints, Ints]:
@@ -162,47 +207,51 @@ def update_start(trace: Trace, name: Ints, start: Ints, end: Ints) -> Ints:
     return np.where(optimizer & (inside > start) & (inside <= end), inside, start)
 
 
-def _pieces(trace: Trace, counted: pd.DataFrame, ops: Cover, phases: Cover, phase_names: np.ndarray) -> pd.DataFrame:
-    """The steps cut at every border of an operator or phase."""
+def _pieces(trace: Trace, counted: pd.DataFrame, labels: _Labels, phases: Cover) -> _Parts:
+    """The steps cut at every border of an operator or phase, summed block by block. Python frames take no part."""
+    host = trace.host
+    taken = np.isin(host.category, (t.OP, t.ANNOTATION, t.RUNTIME)) & _on_step_threads(trace, counted) & ~step_ranges(trace)
+    rows = np.flatnonzero(taken).astype(np.int32)
     begin, stop = counted["start_ns"].to_numpy(), counted["end_ns"].to_numpy()
-    borders = np.unique(np.concatenate((begin, stop, ops.start, ops.end, phases.start, phases.end)))
-    start, length = borders[:-1], np.diff(borders)
-    step = row_at(begin, stop, start)
-    inside = step >= 0
-    start, length, step = start[inside], length[inside], step[inside]
-    owner = row_at(ops.start, ops.end, start)
-    owner = np.where(owner >= 0, ops.owner[owner], -1) if len(ops.owner) else owner
-    return pd.DataFrame({
-        "step": counted.index.to_numpy()[step],
-        "phase": _phase_at(phases, phase_names, start),
-        "name": _names(trace, owner),
-        "self_ns": length,
-        "total_ns": 0,
-        "calls": 0,
-    })  # fmt: skip
+    moment = borders(begin, stop, host.start_ns[rows], host.end_ns[rows], phases.start, phases.end)
+    ranges = Nest.of(host.start_ns[rows], host.end_ns[rows])
+    name = np.where(host.category[rows] == t.ANNOTATION, np.int32(OUTSIDE_ROW), labels.name_of[host.name[rows]])
+    name = np.append(name, np.int32(OUTSIDE_ROW))  # where no range is open
+
+    def block(first: int) -> _Parts:
+        stretch = moment[first : first + BLOCK_COUNT + 1]
+        step = row_at(begin, stop, stretch[:-1])
+        inside = step >= 0
+        start, ns, step = stretch[:-1][inside], np.diff(stretch)[inside], step[inside]
+        return _by_key(labels.keys(step, _phase_at(phases, start), name[ranges.innermost_at(start)]), ns)
+
+    return _joined([block(first) for first in range(0, len(moment), BLOCK_COUNT)])
 
 
-def _calls(trace: Trace, counted: pd.DataFrame, phases: Cover, phase_names: np.ndarray) -> pd.DataFrame:
+def _by_key(key: Ints, ns: Ints) -> _Parts:
+    group, keys = pd.factorize(key)
+    return _Parts(keys, group_sums(group, ns, len(keys)))
+
+
+def _joined(parts: list[_Parts]) -> _Parts:
+    return _Parts(np.concatenate([part.key for part in parts]), np.concatenate([part.ns for part in parts]))
+
+
+def _calls(trace: Trace, counted: pd.DataFrame, labels: _Labels, phases: Cover) -> _Parts:
     """The outermost operators of the steps' threads, each in the phase in which it starts."""
     host = trace.host
     rows = outermost_ops(trace, counted)
     step = row_at(counted["start_ns"].to_numpy(), counted["end_ns"].to_numpy(), host.start_ns[rows])
     rows, step = rows[step >= 0], step[step >= 0]
-    return pd.DataFrame({
-        "step": counted.index.to_numpy()[step],
-        "phase": _phase_at(phases, phase_names, host.start_ns[rows]),
-        "name": _names(trace, rows),
-        "self_ns": 0,
-        "total_ns": host.end_ns[rows] - host.start_ns[rows],
-        "calls": 1,
-    })  # fmt: skip
+    key = labels.keys(step, _phase_at(phases, host.start_ns[rows]), labels.name_of[host.name[rows]])
+    return _Parts(key, host.end_ns[rows] - host.start_ns[rows])
 
 
 def outermost_ops(trace: Trace, counted: pd.DataFrame) -> Ints:
     """Rows of trace.host, by start: the operators of the steps' threads that lie in no other operator."""
     host = trace.host
     rows = np.flatnonzero((host.category == t.OP) & _on_step_threads(trace, counted))
-    rows = rows[np.lexsort((-host.end_ns[rows], host.start_ns[rows]))]
+    rows = rows[outer_first(host.start_ns[rows], host.end_ns[rows])]
     if not len(rows):
         return rows
     reach = np.maximum.accumulate(host.end_ns[rows])
@@ -217,17 +266,5 @@ def row_at(start: Ints, end: Ints, moment: Ints) -> Ints:
     return np.where((row >= 0) & (moment < end[row]), row, -1)
 
 
-def _phase_at(phases: Cover, names: np.ndarray, moment: Ints) -> np.ndarray:
-    row = row_at(phases.start, phases.end, moment)
-    if not len(phases.owner):
-        return np.full(len(moment), OTHER, object)
-    return np.where(row >= 0, names[phases.owner[row]], OTHER)
-
-
-def _names(trace: Trace, owner: Ints) -> np.ndarray:
-    """Name of the op or runtime call; OUTSIDE for annotations and where no range is open."""
-    if not len(trace.host):
-        return np.full(len(owner), OUTSIDE, object)
-    names = np.array([*trace.names, OUTSIDE], object)
-    is_code = (owner >= 0) & (trace.host.category[np.maximum(owner, 0)] != t.ANNOTATION)
-    return names[np.where(is_code, trace.host.name[np.maximum(owner, 0)], -1)]
+def _phase_at(phases: Cover, moment: Ints) -> Ids:
+    return np.append(phases.owner, OTHER_ROW)[row_at(phases.start, phases.end, moment)]

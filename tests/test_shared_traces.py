@@ -66,7 +66,7 @@ def test_events_are_all_accounted_for(shared: Path, name: str):
 def test_phases_and_operators_add_up_to_each_step(shared: Path, name: str):
     found = step_time(shared_trace(f"traces/{name}.json.gz"))
     for by in ("phase", "name"):
-        assert found.per_step([by]).sum(axis=1).tolist() == found.steps["step_ns"].tolist()
+        assert found.per_step(by).sum(axis=1).tolist() == found.steps["step_ns"].tolist()
 
 
 @pytest.mark.parametrize("name", TRACES)

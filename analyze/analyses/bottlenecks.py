@@ -41,7 +41,7 @@ def bottlenecks(trace: Trace) -> Bottlenecks:
     """Self time of every (phase, operator), mean of the counted steps."""
     found = step_time(trace)
     count, step_ns = found.count, found.step_ns
-    sums = found.rows.groupby(["phase", "name"], sort=False)[["self_ns", "total_ns", "calls"]].sum().reset_index()
+    sums = found.sums(found.rows)
     sums = sums.sort_values(["self_ns", "phase", "name"], ascending=[False, True, True], kind="stable", ignore_index=True)
     tiny = (sums["calls"] > 0) & (sums["total_ns"] < TINY_NS * sums["calls"])
     rows = pd.DataFrame({

@@ -31,7 +31,7 @@ class Phases:
 def phases(trace: Trace) -> Phases:
     """Time of each phase in each counted step."""
     found = step_time(trace)
-    per_step = found.per_step(["phase"])[list(found.phases)]
+    per_step = found.per_step("phase")[list(found.phases)]
     step_ns = found.step_ns
     intervals = mean_intervals(per_step) if len(per_step) >= MIN_STEPS else []
     rows = pd.DataFrame({

@@ -31,7 +31,7 @@ def repeated_ops(trace: Trace) -> RepeatedOps:
     found = step_time(trace)
     if found.steps["name"].iloc[0] == WHOLE_TRACE:
         raise MissingData("The trace marks no steps, so calls per step cannot be counted; call profiler.step() once per turn.")
-    calls = found.rows[found.rows["calls"] > 0].groupby(["phase", "name"], sort=False)[["calls", "total_ns"]].sum().reset_index()
+    calls = found.sums(found.rows[found.rows["calls"] > 0])
     if calls.empty:
         raise MissingData("The trace holds no operators inside its steps; capture with CPU activity on.")
     steps = found.count

@@ -31,7 +31,8 @@ def scalar_reads(trace: Trace) -> ScalarReads:
     found = step_time(trace)
     if not found.rows["calls"].any():
         raise MissingData("The trace holds no operators inside its steps; capture with CPU activity on.")
-    reads = found.rows[found.rows["name"].isin(READS) & (found.rows["calls"] > 0) & (found.rows["phase"] != PHASE_OF_LIBRARY)]
+    reads = found.sums(found.rows[found.rows["name"].isin(READS) & (found.rows["calls"] > 0)])
+    reads = reads[reads["phase"] != PHASE_OF_LIBRARY]
     sums = reads.groupby("phase", sort=False)[["calls", "total_ns"]].sum().reset_index()
     rows = pd.DataFrame({
         "phase": sums["phase"], "calls_count": sums["calls"] / found.count, "step_ns": sums["total_ns"] / found.count,

@@ -27,7 +27,7 @@ def op_changes(before: Trace, after: Trace) -> OpChanges:
 
 
 def _ops(trace: Trace) -> pd.DataFrame:
-    return step_time(trace).per_step(["name"]).rename(columns={OUTSIDE: OUTSIDE_LABEL})
+    return step_time(trace).per_step("name").rename(columns={OUTSIDE: OUTSIDE_LABEL})
 
 
 def _kernels(trace: Trace) -> pd.DataFrame:
