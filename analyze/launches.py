@@ -55,7 +55,9 @@ def hidden_in_graphs(trace: Trace) -> str | None:
 
 def _calls(trace: Trace, named: Callable[[str], bool]) -> Mask:
     """Runtime calls by name."""
-    return (trace.host.category == t.RUNTIME) & np.array([named(name) for name in trace.names], bool)[trace.host.name]
+    calls = trace.host.category == t.RUNTIME
+    calls[calls] = np.array([named(name) for name in trace.names], bool)[trace.host.name[calls]]
+    return calls
 
 
 def _recorded(trace: Trace, calls: Mask) -> Mask:

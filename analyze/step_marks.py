@@ -37,7 +37,8 @@ def step_ranges(trace: Trace) -> Mask:
     """Which host ranges mark steps, by the rule of `marked_steps`."""
     for pattern in (PROFILER_STEP, SERVING_STEP):
         named = np.array([bool(pattern.match(name)) for name in trace.names], bool)
-        marked = (trace.host.category == t.ANNOTATION) & named[trace.host.name]
+        marked = trace.host.category == t.ANNOTATION
+        marked[marked] = named[trace.host.name[marked]]
         if marked.any():
             return marked
     return np.zeros(len(trace.host), bool)
@@ -68,10 +69,11 @@ def _aside(rows: pd.DataFrame) -> Mask:
 
 def _busiest_thread(trace: Trace) -> int:
     """The thread whose outermost ranges cover most time: where an unmarked loop runs."""
-    host = trace.host[np.isin(trace.host.category, (t.OP, t.ANNOTATION, t.RUNTIME))]
-    if not len(host):
+    host = trace.host
+    rows = np.isin(host.category, (t.OP, t.ANNOTATION, t.RUNTIME))
+    if not rows.any():
         return -1
-    return int(np.bincount(host.thread, weights=(host.end_ns - host.start_ns).astype(float)).argmax())
+    return int(np.bincount(host.thread[rows], weights=host.end_ns[rows] - host.start_ns[rows]).argmax())
 
 
 def _partial(trace: Trace, rows: pd.DataFrame) -> Mask:
@@ -98,7 +100,8 @@ def _known_whole(trace: Trace, count: int) -> bool:
 
 def _ops_per_step(trace: Trace, rows: pd.DataFrame) -> Ints:
     """Ops (device work where there are none) that run in each step, at least in part."""
-    ops = trace.host[trace.host.category == t.OP]
-    work = ops if len(ops) else trace.device
-    started = np.searchsorted(np.sort(work.start_ns), rows["end_ns"], side="left")
-    return started - np.searchsorted(np.sort(work.end_ns), rows["start_ns"], side="right")
+    is_op = trace.host.category == t.OP
+    start, end = (work[is_op] for work in (trace.host.start_ns, trace.host.end_ns))
+    if not len(start):
+        start, end = trace.device.start_ns, trace.device.end_ns
+    return np.searchsorted(np.sort(start), rows["end_ns"]) - np.searchsorted(np.sort(end), rows["start_ns"], side="right")

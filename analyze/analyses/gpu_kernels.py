@@ -1,5 +1,6 @@
 """How busy is the GPU, and with which kernels?"""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 
 from ...capture.errors import MissingData
 from .. import trace as t
+from ..grouping import group_sums
 from ..intervals import length, union
 from ..kernels import device_class, short_name
 from ..launches import clock_offset, hidden_in_graphs, launch_start, missing_work
@@ -73,23 +75,20 @@ def kernel_time_per_step(trace: Trace) -> pd.DataFrame:
     inside = (row >= 0) & (launched >= 0)
     inside[inside] = launched[inside] < counted["end_ns"].to_numpy()[row[inside]]
     work, row = work[inside], row[inside]
-    frame = pd.DataFrame({
-        "step": counted.index.to_numpy()[row],
-        "cat": [CATEGORY_NAMES[c] for c in work.category.tolist()],
-        "name": [trace.names[n] for n in work.name.tolist()],
-        "ns": work.end_ns - work.start_ns,
-    })  # fmt: skip
-    table = frame.groupby(["step", "cat", "name"], sort=False)["ns"].sum().unstack(["cat", "name"], fill_value=0)
-    return table.reindex(counted.index, fill_value=0).astype(np.int64)
+    name_of, names = pd.factorize(np.array(trace.names, object))
+    column, kinds = pd.factorize(name_of[work.name] * len(CATEGORY_NAMES) + work.category)
+    shape = len(counted), len(kinds)
+    table = group_sums(row * len(kinds) + column, work.end_ns - work.start_ns, math.prod(shape)).reshape(shape)
+    pairs = [(CATEGORY_NAMES[int(kind) % len(CATEGORY_NAMES)], names[int(kind) // len(CATEGORY_NAMES)]) for kind in kinds]
+    return pd.DataFrame(table, index=counted.index, columns=pd.MultiIndex.from_tuples(pairs, names=["cat", "name"]))
 
 
 def _kernels(trace: Trace, work: DeviceRanges) -> pd.DataFrame:
-    frame = pd.DataFrame({
-        "name": np.array(trace.names, object)[work.name], "category": work.category, "device": work.device,
-        "ns": work.end_ns - work.start_ns,
-    })  # fmt: skip
-    grouped = frame.groupby(["category", "name", "device"], sort=False)["ns"]
+    name_of, names = pd.factorize(np.array(trace.names, object))
+    keys = {"category": work.category, "name": name_of[work.name], "device": work.device}
+    grouped = pd.DataFrame({**keys, "ns": work.end_ns - work.start_ns}).groupby(list(keys), sort=False)["ns"]
     rows = grouped.agg(["count", "sum", "mean", "min", "max"]).reset_index()
+    rows["name"] = names[rows["name"]]
     rows = rows.sort_values(["sum", "name", "device"], ascending=[False, True, True], kind="stable", ignore_index=True)
     return pd.DataFrame({
         "name": rows["name"],
@@ -108,8 +107,8 @@ def _kernels(trace: Trace, work: DeviceRanges) -> pd.DataFrame:
 
 def _device(trace: Trace, device: int, work: DeviceRanges) -> dict[str, int | float]:
     busy = length(*union(work.start_ns, work.end_ns))
-    kernels, copies = work[work.category == t.KERNEL], work[work.category == t.MEMCPY]
-    compute = work[_of_class(trace, work, "compute")]
+    kernels, copies, compute = work.category == t.KERNEL, work.category == t.MEMCPY, _of_class(trace, work, "compute")
+    duration = work.end_ns - work.start_ns
     return {
         "device": device,
         "busy_ns": busy,
@@ -117,24 +116,26 @@ def _device(trace: Trace, device: int, work: DeviceRanges) -> dict[str, int | fl
         "window_ns": trace.window_ns,
         "busy_share": busy / trace.window_ns,
         "idle_share": 1 - busy / trace.window_ns,
-        "compute_ns": length(*union(compute.start_ns, compute.end_ns)),
+        "compute_ns": length(*union(work.start_ns[compute], work.end_ns[compute])),
         "span_ns": int(work.end_ns.max() - work.start_ns.min()),
-        "kernel_count": len(kernels) + trace.untimed_kernels[device],
-        "kernel_sum_ns": int((kernels.end_ns - kernels.start_ns).sum()),
-        "copy_count": len(copies),
-        "copy_sum_ns": int((copies.end_ns - copies.start_ns).sum()),
+        "kernel_count": int(kernels.sum()) + trace.untimed_kernels[device],
+        "kernel_sum_ns": int(duration[kernels].sum()),
+        "copy_count": int(copies.sum()),
+        "copy_sum_ns": int(duration[copies].sum()),
     }
 
 
 def _of_class(trace: Trace, work: DeviceRanges, device_class_name: str) -> Mask:
-    kinds = list(zip(work.category.tolist(), work.name.tolist(), strict=True))
-    classes = {kind: device_class(CATEGORY_NAMES[kind[0]], str(trace.names[kind[1]])) for kind in set(kinds)}
-    return np.array([classes[kind] == device_class_name for kind in kinds], bool)
+    kind, kinds = pd.factorize(work.name.astype(np.int64) * len(CATEGORY_NAMES) + work.category)
+    pairs = [divmod(int(pair), len(CATEGORY_NAMES)) for pair in kinds]
+    of_class = [device_class(CATEGORY_NAMES[category], str(trace.names[name])) == device_class_name for name, category in pairs]
+    return np.array(of_class, bool)[kind]
 
 
 def _streams(work: DeviceRanges) -> list[tuple[tuple[int, int], DeviceRanges]]:
-    keys = sorted(set(zip(work.device.tolist(), work.stream.tolist(), strict=True)))
-    return [(key, work[(work.device == key[0]) & (work.stream == key[1])]) for key in keys]
+    keys = pd.DataFrame({"device": work.device, "stream": work.stream}).drop_duplicates()
+    pairs = sorted((int(device), int(stream)) for device, stream in keys.itertuples(index=False))
+    return [(pair, work[(work.device == pair[0]) & (work.stream == pair[1])]) for pair in pairs]
 
 
 def _stream(key: tuple[int, int], work: DeviceRanges) -> dict[str, int]:

@@ -55,7 +55,8 @@ def _ranges(trace: Trace, counted: pd.DataFrame) -> tuple[Ints, Ints]:
     """The optimizer's ranges that lie in counted steps, on the steps' threads."""
     host = trace.host
     named = np.array([name.startswith(OPTIMIZER_RANGE) for name in trace.names], bool)
-    marked = host[(host.category == t.ANNOTATION) & named[host.name] & np.isin(host.thread, counted["thread"].to_numpy())]
+    marked = host[np.flatnonzero(host.category == t.ANNOTATION)]
+    marked = marked[named[marked.name] & np.isin(marked.thread, counted["thread"].to_numpy())]
     inside = row_at(counted["start_ns"].to_numpy(), counted["end_ns"].to_numpy(), marked.start_ns) >= 0
     marked = marked[inside]
     return union(update_start(trace, marked.name, marked.start_ns, marked.end_ns), marked.end_ns)
@@ -64,9 +65,10 @@ def _ranges(trace: Trace, counted: pd.DataFrame) -> tuple[Ints, Ints]:
 def _calls(trace: Trace, counted: pd.DataFrame, start: Ints, end: Ints) -> pd.DataFrame:
     host, rows = trace.host, outermost_ops(trace, counted)
     rows = rows[row_at(start, end, host.start_ns[rows]) >= 0]
-    names = np.array(trace.names, object)[host.name[rows]]
-    calls = pd.DataFrame({"name": names, "calls": 1, "ns": host.end_ns[rows] - host.start_ns[rows]})
+    name_of, names = pd.factorize(np.array(trace.names, object))
+    calls = pd.DataFrame({"name": name_of[host.name[rows]], "calls": 1, "ns": host.end_ns[rows] - host.start_ns[rows]})
     sums = calls.groupby("name", sort=False)[["calls", "ns"]].sum().reset_index()
+    sums["name"] = names[sums["name"]]
     table = pd.DataFrame({
         "name": sums["name"], "calls_count": sums["calls"] / len(counted), "ops_ns": sums["ns"] / len(counted),
     })  # fmt: skip

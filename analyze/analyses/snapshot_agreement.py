@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ...capture.errors import MissingData
@@ -54,7 +55,7 @@ def snapshot_agreement(trace: Trace) -> SnapshotAgreement:
 
 
 def _frame_names(trace: Trace) -> set[str]:
-    return {str(trace.names[i]) for i in set(trace.host.name[trace.host.category == PYTHON].tolist())}
+    return {str(trace.names[i]) for i in np.unique(trace.host.name[trace.host.category == PYTHON])}
 
 
 def _differences(theirs: list[dict[str, Any]], table: OpTable, hidden_frames: bool) -> list[tuple[Any, ...]]:

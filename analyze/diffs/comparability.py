@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..analyses.op_table import op_table
@@ -59,7 +60,7 @@ def _manifest(section: str, key: str) -> Callable[[Trace], Any]:
 
 def _devices(trace: Trace) -> str | None:
     """The GPUs that did work; None where the file does not name them."""
-    used = sorted(set(trace.device.device.tolist()))
+    used = np.unique(trace.device.device).tolist()
     if not used:
         return "no GPU"
     names = trace.source.devices
