@@ -10,6 +10,7 @@ from ..capture.errors import BundleError
 from . import trace as t
 from .loading import snapshots
 from .loading.columns import Collected
+from .loading.events import Header
 from .loading.producers import producer_of
 from .loading.reading import Findings, NoEvents, RawBackslashes, Reader
 from .loading.sources import Input, inputs
@@ -109,7 +110,8 @@ def _parsed(file: File, largest_bytes: int, processes: int, progress: Progress |
         raise
     trace = trace_of(read, _source(read))
     if is_cut_off(read):
-        trace = replace(trace, whole_steps=whole_steps(trace, host_whole_until(read, trace)))
+        until_ns = host_whole_until(read, trace)
+        trace = replace(trace, whole_until_ns=until_ns, whole_steps=whole_steps(trace, until_ns))
     return replace(trace, warnings=warnings(troubles(read), details(read), whole_sentence(trace)))
 
 
@@ -141,7 +143,11 @@ def _read_once(file: File, largest_bytes: int, progress: Progress | None, raw_ba
                 progress(reading.read_bytes, file.size_bytes, collected.total)
         for _ in text:  # to the end, so that its SHA-256 is the file's
             pass
-    return Read(file.name, reader.header, collected, reader.found, reading, producer_of(reader.header, collected))
+    return _whole(file, reader.header, collected, reader.found, reading)
+
+
+def _whole(file: File, header: Header, collected: Collected, found: Findings, reading: Reading) -> Read:
+    return Read(file.name, header, collected, found, reading, producer_of(header, collected))
 
 
 def _source(read: Read) -> t.Source:

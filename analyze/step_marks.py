@@ -23,13 +23,19 @@ def marked_steps(trace: Trace) -> pd.DataFrame:
     step[...]); partial; aside (of another thread than most, or begun before the step before it ended: its time would count
     twice); counted (neither, and of the kind that holds most time: what statistics use); outlier.
     """
-    rows = _marked(trace)
-    rows["aside"] = _aside(rows)
-    rows["partial"] = _partial(trace, rows) & ~rows["aside"]
+    rows = _with_fates(trace, _marked(trace))
+    if trace.whole_until_ns is not None and not (~rows["partial"] & ~rows["aside"]).any():
+        rows = _with_fates(trace, _window(trace))  # of a file that was cut off within its first step
     whole = rows.loc[~rows["partial"] & ~rows["aside"]]
     main_kind = whole.groupby("kind")["step_ns"].sum().idxmax() if len(whole) else ""
     rows["counted"] = ~rows["partial"] & ~rows["aside"] & (rows["kind"] == main_kind)
     rows["outlier"] = rows["counted"] & (rows["step_ns"] > OUTLIER_FACTOR * rows.loc[rows["counted"], "step_ns"].median())
+    return rows
+
+
+def _with_fates(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
+    rows["aside"] = _aside(rows)
+    rows["partial"] = _partial(trace, rows) & ~rows["aside"]
     return rows
 
 
@@ -47,8 +53,7 @@ def step_ranges(trace: Trace) -> Mask:
 def _marked(trace: Trace) -> pd.DataFrame:
     marked = trace.host[step_ranges(trace) & (trace.host.end_ns > trace.host.start_ns)]
     if not len(marked):
-        row = {"name": WHOLE_TRACE, "start_ns": 0, "end_ns": trace.window_ns, "thread": _busiest_thread(trace), "kind": ""}
-        return pd.DataFrame([{**row, "step_ns": trace.window_ns}])
+        return _window(trace)
     marked = marked[np.argsort(marked.start_ns, kind="stable")]
     names = [str(trace.names[i]) for i in marked.name]
     kinds = [serving.group(1).lower() if (serving := SERVING_STEP.match(name)) else "" for name in names]
@@ -56,6 +61,12 @@ def _marked(trace: Trace) -> pd.DataFrame:
         "name": names, "start_ns": marked.start_ns, "end_ns": marked.end_ns, "thread": marked.thread, "kind": kinds,
         "step_ns": marked.end_ns - marked.start_ns,
     })  # fmt: skip
+
+
+def _window(trace: Trace) -> pd.DataFrame:
+    """The whole recording as the one step."""
+    row = {"name": WHOLE_TRACE, "start_ns": 0, "end_ns": trace.window_ns, "thread": _busiest_thread(trace), "kind": ""}
+    return pd.DataFrame([{**row, "step_ns": trace.window_ns}])
 
 
 def _aside(rows: pd.DataFrame) -> Mask:
@@ -77,8 +88,10 @@ def _busiest_thread(trace: Trace) -> int:
 
 
 def _partial(trace: Trace, rows: pd.DataFrame) -> Mask:
-    """Only the last step can be partial: cut off by the end of the capture."""
+    """The last step, where the end of the capture cut it off; in a file that was cut off, all that it may not hold whole."""
     partial = np.zeros(len(rows), bool)
+    if trace.whole_until_ns is not None and rows["name"].iloc[0] != WHOLE_TRACE:
+        return (rows["end_ns"] > trace.whole_until_ns).to_numpy()
     if _known_whole(trace, len(rows)):
         return partial
     if len(rows) < 2 or rows["kind"].any():

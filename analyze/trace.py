@@ -31,7 +31,7 @@ class Table:
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))  # type: ignore[arg-type]
 
-    def __getitem__(self, rows: Mask | Ints) -> Self:
+    def __getitem__(self, rows: Mask | Ids | slice) -> Self:
         return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})  # type: ignore[type-var, arg-type]
 
 
@@ -181,5 +181,6 @@ class Trace:
     averages: Mapping[str, Any] | None = None  # torch's key_averages() of the same run, from its bundle
     averages_by_shape: Mapping[str, Any] | None = None
     snapshot: Mapping[str, Any] | None = None  # torch's own averages, where they are all that was given
-    whole_steps: tuple[str, ...] | None = None  # of a file that was cut off: names of the steps that lack nothing
+    whole_until_ns: int | None = None  # of a file that was cut off: host events after this time may be missing
+    whole_steps: tuple[str, ...] | None = None  # and the names of the steps that lack nothing, on the host and on devices
     warnings: tuple[TraceWarning, ...] = field(default=())

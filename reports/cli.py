@@ -254,15 +254,20 @@ def _load(run: Sequence[str], reading: Reading) -> tuple["Trace", ...]:
     with progress() as show:
         show(f"Reading {run[0] if len(run) == 1 else f'{len(run)} files'}")
         from ..analyze.load import load_run
-        from ..analyze.loading.cached import default_folder
 
         return load_run(
             run,
             largest_bytes=round(reading.max_gb * 10**9),
             processes=reading.processes or usable_processors(),
-            cache=default_folder() if reading.use_cache else None,
+            cache=_cache_folder() if reading.use_cache else None,
             progress=show.bytes,
         )
+
+
+def _cache_folder() -> Path:
+    from ..analyze.loading.cached import default_folder
+
+    return default_folder()
 
 
 def _place_of(rank: int | None, traces: Sequence["Trace"]) -> int:

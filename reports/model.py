@@ -28,6 +28,7 @@ class Recording:
     warnings: tuple[TraceWarning, ...]
     form: forms.Form
     withheld: str  # why most questions have no answer; empty for a trace of torch.profiler
+    whole_steps: tuple[str, ...] | None  # of a file that was cut off
     torch: str | None  # the version that recorded it, where that is known
 
     @property
@@ -117,5 +118,6 @@ def _recording(trace: Trace) -> Recording:
         warnings=trace.warnings,
         form=forms.form(trace),
         withheld=forms.withheld(trace),
+        whole_steps=trace.whole_steps,
         torch=recorded_with or (torch_version(trace.snapshot) if trace.snapshot else None),
     )

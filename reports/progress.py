@@ -1,5 +1,6 @@
 """Work that takes a while -> a line with a bar and the time so far, on stderr of a terminal only."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,18 +22,33 @@ class Show:
         self.progress.update(self.task, completed=done, total=total)
 
 
+class Silence:
+    """What can be told the same and shows nothing: without its imports, and without a line in a pipe or a log."""
+
+    def __call__(self, text: str) -> None:
+        pass
+
+    def bytes(self, read: int, total: int | None, events: int) -> None:
+        pass
+
+    def steps(self, done: int, total: int) -> None:
+        pass
+
+
 @contextmanager
-def progress() -> Iterator[Show]:
+def progress() -> Iterator[Show | Silence]:
     """The line, for as long as the block runs; gone when the work is done."""
+    if not sys.stderr.isatty():
+        yield Silence()
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[events]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield Show(bar)

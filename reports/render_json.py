@@ -144,6 +144,8 @@ def _coverage(report: Report, recording: Recording) -> Json:
 def _measures(report: Report) -> Json:
     recording, gpu, steps = report.recordings[0], report.result("gpu_kernels"), report.result("steps")
     measures: Json = dict(recording.coverage.health)
+    if recording.whole_steps is not None and gpu:
+        measures["steps_with_complete_gpu_data"] = [_step_number(name) for name in recording.whole_steps]
     if recording.form != "snapshot":
         measures["window_us"] = us(recording.window_ns)
     if steps:

@@ -267,7 +267,7 @@ def test_a_url_that_leads_nowhere_is_refused():
 
 @pytest.mark.parametrize(
     ("package", "name", "says"),
-    [("zstandard", "trace.zst", r'"longpole\[zst\]"'), ("fsspec", "memory://a.json", r'"longpole\[remote\]"')],
+    [("zstandard", "trace.zst", r'"longpole\[zst\]"'), ("fsspec.core", "memory://a.json", r'"longpole\[remote\]"')],
 )
 def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, name: str, says: str):
     (tmp_path / "trace.zst").write_bytes(zstandard.compress(TEXT))
@@ -314,5 +314,5 @@ def test_progress_tells_bytes_and_events(tmp_path: Path):
     told: list[tuple[int, int | None, int]] = []
     load(path, progress=lambda *now: told.append(now))
     assert told[-1] == (path.stat().st_size, path.stat().st_size, 20_000)
-    assert len(told) > 5
+    assert len(told) > 3
     assert told == sorted(told)

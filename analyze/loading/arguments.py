@@ -77,7 +77,7 @@ class LabelArgs(msgspec.Struct, gc=False):
     label: str | None = _named("name", None)
 
 
-KINDS = (OpArgs, CallArgs, DeviceArgs, MemoryArgs, LabelArgs)
+KINDS: tuple[Any, ...] = (OpArgs, CallArgs, DeviceArgs, MemoryArgs, LabelArgs)
 # Arguments that few events carry, kept as the JSON that stood in the file: names of fields, in the order of their keys.
 OP_TEXTS = ("input_types", "call_stack")
 DEVICE_TEXTS = tuple(field.name for field in msgspec.structs.fields(DeviceArgs) if field.type is msgspec.Raw)
@@ -111,7 +111,7 @@ class _Kind(Generic[_Args]):
 
     def __init__(self, kind: type[_Args]) -> None:
         self.kind, self.fields = kind, msgspec.structs.fields(kind)
-        self.strict = msgspec.json.Decoder(list[kind])
+        self.strict = msgspec.json.Decoder(list[kind])  # pyright: ignore[reportInvalidTypeForm]
         loose = [
             (f.name, f.type if f.type is msgspec.Raw else Any, msgspec.field(name=f.encode_name, default=f.default))
             for f in self.fields
@@ -136,7 +136,7 @@ class _Kind(Generic[_Args]):
         return value if field.type is msgspec.Raw or isinstance(value, str) else field.default
 
 
-_KINDS: dict[type, _Kind[Any]] = {kind: _Kind(kind) for kind in KINDS}
+_KINDS: dict[type, Any] = {kind: _Kind(kind) for kind in KINDS}
 
 
 def typed(texts: Sequence[msgspec.Raw], kind: type[_Args]) -> Typed[_Args]:

@@ -44,6 +44,7 @@ class _Rest(msgspec.Struct):
     argument_keys: tuple[str, ...]
     argument_values: tuple[str, ...]
     snapshot: dict[str, Any] | None
+    whole_until_ns: int | None
     whole_steps: tuple[str, ...] | None
     warnings: tuple[t.TraceWarning, ...]
 

@@ -174,7 +174,7 @@ class Collected:
         """The columns that only operators and annotations have."""
         found = self._typed(events, OpArgs)
         args = found.args
-        columns = {
+        columns: dict[str, Any] = {
             "external_id": self._external(args, file_category),
             "sequence": self._ids([a.sequence for a in args]),
             "forward_thread": self._ids([a.forward_thread for a in args]),

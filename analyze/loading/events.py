@@ -15,6 +15,7 @@ NOTHING = msgspec.Raw(b"")
 NAN = float("nan")
 MISSING = np.iinfo(np.int64).min  # a time that an event lacks
 FLOAT_IS_EXACT_US = 2.0**43  # 101.8 days: below it a float of microseconds with 3 decimals gives the right nanosecond
+Text = bytes | bytearray | memoryview
 LATEST_US = 2**52  # in nanoseconds it still fits int64, and as a Unix time it is in the year 2112
 
 
@@ -35,15 +36,15 @@ class Event(msgspec.Struct, gc=False):
 class WholeEvent(Event, gc=False):
     """Times as whole microseconds, as torch up to 2.2 writes them; one with decimals is another type to msgspec."""
 
-    ts: int = MISSING
-    dur: int = MISSING
+    ts: int = MISSING  # pyright: ignore[reportIncompatibleVariableOverride]
+    dur: int = MISSING  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class ExactEvent(Event, gc=False):
     """Times as text, for files whose floats would lose nanoseconds."""
 
-    ts: msgspec.Raw = NOTHING  # type: ignore[assignment]
-    dur: msgspec.Raw = NOTHING  # type: ignore[assignment]
+    ts: msgspec.Raw = NOTHING  # pyright: ignore[reportIncompatibleVariableOverride]
+    dur: msgspec.Raw = NOTHING  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class LooseEvent(msgspec.Struct, gc=False):
@@ -95,7 +96,7 @@ class Decoder:
     def __init__(self) -> None:
         self.ways = [_as_floats, _as_whole_numbers, _as_text]
 
-    def chunk(self, text: bytes | memoryview) -> Chunk:
+    def chunk(self, text: Text) -> Chunk:
         """msgspec.DecodeError where the text is no JSON."""
         try:
             while (chunk := self.ways[0](text)) is None:
@@ -110,7 +111,7 @@ _whole_events = msgspec.json.Decoder(list[WholeEvent])
 _exact_events = msgspec.json.Decoder(list[ExactEvent])
 
 
-def _as_floats(text: bytes | memoryview) -> Chunk | None:
+def _as_floats(text: Text) -> Chunk | None:
     """None where a float is too coarse for one of the times."""
     events = _events.decode(text)
     times = np.empty((2, len(events)))
@@ -118,17 +119,17 @@ def _as_floats(text: bytes | memoryview) -> Chunk | None:
     times[1] = np.fromiter([e.dur for e in events], np.float64, len(events))
     largest = np.abs(times).max(initial=0)
     if largest < FLOAT_IS_EXACT_US:
-        return Chunk(events, *np.rint(times * 1000).astype(np.int64))
+        return _chunk(events, np.rint(times * 1000).astype(np.int64))
     if not np.isnan(largest):
         return None
     missing = np.isnan(times)
     times = np.where(missing, 0, times)
     if np.abs(times).max() >= FLOAT_IS_EXACT_US:
         return None
-    return Chunk(events, *np.where(missing, MISSING, np.rint(times * 1000).astype(np.int64)))
+    return _chunk(events, np.where(missing, MISSING, np.rint(times * 1000).astype(np.int64)))
 
 
-def _as_whole_numbers(text: bytes | memoryview) -> Chunk | None:
+def _as_whole_numbers(text: Text) -> Chunk | None:
     """None where a time is no whole number, or none at all: then each is read by itself."""
     try:
         events = _whole_events.decode(text)
@@ -140,10 +141,15 @@ def _as_whole_numbers(text: bytes | memoryview) -> Chunk | None:
         given = times[times != MISSING]
         if len(given) and (given.min() <= -LATEST_US or given.max() >= LATEST_US):
             return None
-    return Chunk(events, *(np.where(times == MISSING, MISSING, times * 1000) for times in (start, duration)))
+    times = np.array([start, duration])
+    return _chunk(events, np.where(times == MISSING, MISSING, times * 1000))
 
 
-def _as_text(text: bytes | memoryview) -> Chunk:
+def _chunk(events: Sequence[Event], times_ns: Any) -> Chunk:
+    return Chunk(events, times_ns[0], times_ns[1])
+
+
+def _as_text(text: Text) -> Chunk:
     return _exactly_timed(_exact_events.decode(text))
 
 

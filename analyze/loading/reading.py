@@ -17,10 +17,10 @@ import numpy as np
 
 from ...capture.errors import BundleError
 from .events import Chunk, Decoder, Header, loose_chunk
-from .repair import Repairs, Split, Whole, whole_events
+from .repair import Repairs, Split, Whole, is_cut, whole_events
 
-CHUNK_BYTES = 3 << 16  # 192 kB: the objects of one chunk are still in the cache when they are freed
-BROKEN_BYTES = 4 * CHUNK_BYTES  # text in which no cut proved right: looked at event by event
+CHUNK_BYTES = 1 << 19  # the objects of one chunk are still in a cache when they are freed, and numpy's calls are few
+BROKEN_BYTES = 2 * CHUNK_BYTES  # text in which no cut proved right: looked at event by event
 LARGEST_BYTES = 1 << 26  # one event, or the metadata beside them: a few MB at the most in any real file
 LONGEST_KEY_BYTES = 1 << 10  # the key of the events with the spaces around it
 MOST_CUTS = 3  # borders tried from the end of a chunk before it is looked at event by event
@@ -29,6 +29,7 @@ CUT = re.compile(rb'\}[ \t\r\n]*(,)[ \t\r\n]*\{[ \t\r\n]*"(?:ph|name|cat|pid|tid
 CUT_WITHIN = 1 << 13  # bytes at the end of a chunk in which its last border is looked for first
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SECOND_TRACE = re.compile(rb'"traceEvents"[ \t\r\n]*:|"schemaVersion"[ \t\r\n]*:')
+EVENTS_OR_EVENT = re.compile(rb'"traceEvents"[ \t\r\n]*:|"ph"[ \t\r\n]*:[ \t\r\n]*"')  # what metadata do not hold
 FRAME = re.compile(r"\(\d+\): ")  # "path(line): function", as Python frames are called
 CONTROL = re.compile(r"[\x08-\x0d]")
 DRIVE = re.compile(r"[A-Za-z]:[\x08-\x0d]")  # C:\temp, read as if its backslash began an escape
@@ -224,7 +225,9 @@ class Reader:
         try:
             _, end = json.JSONDecoder(strict=False).raw_decode(text.decode("utf-8", "replace"))
         except (ValueError, RecursionError) as problem:
-            if rest.rstrip()[-1:] == b"}" and not _is_cut(problem):
+            if EVENTS_OR_EVENT.search(text):
+                raise two_writers(self.name) from problem
+            if rest.rstrip()[-1:] == b"}" and not (isinstance(problem, json.JSONDecodeError) and is_cut(problem)):
                 self.header = merged(self.header, self._beside(text))
             else:
                 self.found.cut_off = "the object around the events does not end"
@@ -236,7 +239,7 @@ class Reader:
 
     def _extra(self, rest: bytes) -> None:
         """Text after the end: of another trace where two programs wrote to one file."""
-        if SECOND_TRACE.search(rest) or b'"ph"' in rest:
+        if SECOND_TRACE.search(rest) or EVENTS_OR_EVENT.search(rest):
             raise two_writers(self.name)
         self.found.counts["trailing_text"] += 1
 
@@ -304,13 +307,6 @@ def _header(text: bytes) -> Header | None:
         return msgspec.json.decode(text, type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def _is_cut(problem: Exception) -> bool:
-    """Whether JSON is valid as far as it goes: it is the end that lacks."""
-    return isinstance(problem, json.JSONDecodeError) and (
-        problem.pos >= len(problem.doc.rstrip()) or problem.msg.startswith("Unterminated string")
-    )
 
 
 def _decodes(text: bytes) -> bool:

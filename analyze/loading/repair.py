@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import msgspec
 
 from .events import LooseEvent
 
 EVENT_KEYS = r"(?:ph|cat|name|pid|tid|ts|dur|args|id|id2|bp|s|cname|tts|tdur|scope|sf|esf|stack|estack|bind_id|flow_in|flow_out)"
+OWN_TEXTS = {"ph", "cat", "pid", "tid", "ts", "dur", "id", "id2", "bp", "s"}  # their values are not the user's
 SPACE = r"[ \t\r\n]*"
 EVENT_START = re.compile(rb'\{[ \t\r\n]*(?:\}|"(?:ph|name|cat|pid|tid|ts|args|dur|id|id2|bp|s|cname)"[ \t\r\n]*:)')
 EVENT_HEAD = re.compile(  # as Kineto begins events, told where the rest of one is broken
@@ -28,11 +30,14 @@ SPACES = re.compile(rb"[ \t\r\n]*")
 SEPARATOR = re.compile(rb"[ \t\r\n]*(,[ \t\r\n,]*)?")
 PHASE_KEY = re.compile(rb'"ph"[ \t\r\n]*:[ \t\r\n]*"')
 ARGS_KEY = re.compile(rb',[ \t\r\n]*"args"[ \t\r\n]*:')
+FIRST_PART = 1 << 12  # longer than nearly all events
+TOKEN_BYTES = 10  # of -Infinity or half an escape, with the character that follows
 MOST_TRIED = 8  # places at which a broken event may end
+MOST_SEARCHED = 2000  # objects among which the next event is looked for
 JUNK_BYTES = 4  # between two events; more may have been an event
 UNDECIDED_BYTES = 1 << 16  # an event that has not ended by then, and whose end may not have been read yet, is called broken
 
-KEY = re.compile(rf'"([^"\\]*(?:\\.[^"\\]*)*)"(?={SPACE}:)', re.DOTALL)
+OWN_TEXT = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
 AFTER_VALUE = re.compile(rf'{SPACE}(?:,{SPACE}"{EVENT_KEYS}"{SPACE}:|\}}{SPACE}$)')
 AFTER_ARGUMENT = re.compile(rf'{SPACE}(?:,{SPACE}"[^"\n]{{1,200}}"{SPACE}:|\}}{SPACE}[,\]}}])')
 AFTER_ELEMENT = re.compile(rf'{SPACE}(?:\]{SPACE}[,\]}}]|,{SPACE}["\[{{\-+\dtfnNiI])')
@@ -118,14 +123,29 @@ class _Splitter:
         return len(self.text[: self.start].replace(b"\\\\", b"\\")) if self.is_doubled else self.start
 
     def _value_end(self, start: int) -> int | None:
-        try:
-            return _json.raw_decode(self.characters, start)[1]
-        except (ValueError, RecursionError):
-            return None
+        found = self._value(start)
+        return found and found[1]
+
+    def _value(self, start: int) -> tuple[Any, int] | None:
+        """JSON that begins there, and where it ends. In parts: a failure costs the length of the text that was given."""
+        size = FIRST_PART
+        while True:
+            part = self.characters[start : start + size]
+            is_all = start + size >= len(self.characters)
+            try:
+                value, length = _json.raw_decode(part)
+                if length < len(part) or is_all:
+                    return value, start + length
+            except json.JSONDecodeError as problem:
+                if is_all or not is_cut(problem):
+                    return None
+            except (ValueError, RecursionError):
+                return None
+            size *= 16
 
     def _sound(self, end: int | None) -> bool:
         """An element of the list that is JSON, and what separates it from the next."""
-        if end is None:
+        if end is None or self.text.startswith(b"[", self.start):  # which may have been a comma: there are no lists in the list
             return False
         after = _end(SEPARATOR, self.text, end)
         commas, is_last = self.text.count(b",", end, after), self.text.startswith(b"]", after)
@@ -181,13 +201,18 @@ class _Splitter:
     def _next_start(self) -> int | None:
         """Where reading goes on after an event that can not be read."""
         starts = (match.start() for match in EVENT_START.finditer(self.text, self.start + 1))
-        start = next((place for place in starts if self._is_event_at(place)), None)
+        start = next((place for place in islice(starts, MOST_SEARCHED) if self._is_event_at(place)), None)
         return self._end_of_list() if start is None and self.at_end else start
 
     def _end_of_list(self) -> int | None:
         """Of the whole text, after its last event, which is broken and not cut off."""
-        if _is_cut(self.characters, self.start):
-            return None
+        try:
+            _json.raw_decode(self.characters[self.start :])
+        except json.JSONDecodeError as problem:
+            if is_cut(problem):
+                return None
+        except (ValueError, RecursionError):
+            pass
         places = islice(self._list_ends(len(self.text)), MOST_TRIED)
         return next((place for place in places if self._ends_file(place + 1)), None)
 
@@ -201,11 +226,8 @@ class _Splitter:
     def _is_event_at(self, place: int) -> bool:
         if EVENT_HEAD.match(self.text, place):
             return True
-        try:
-            value = _json.raw_decode(self.characters, place)[0]
-        except (ValueError, RecursionError):
-            return False
-        return isinstance(value, dict) and value.keys() >= {"ph", "pid"}
+        value, _ = self._value(place) or (None, 0)
+        return isinstance(value, dict) and "ph" in value and ("pid" in value or "name" in value)
 
     def _mended(self, piece: bytes) -> _Mended | None:
         """The event with quotes and backslashes set right, and a brace around it where only that lacks; b"" for mere junk."""
@@ -238,15 +260,9 @@ def _end(pattern: re.Pattern[bytes], text: bytes, start: int) -> int:
     return found.end() if found else start
 
 
-def _is_cut(characters: str, start: int) -> bool:
-    """Whether JSON is valid from there to the end of the text, where it is not over."""
-    try:
-        _json.raw_decode(characters, start)
-    except json.JSONDecodeError as problem:
-        return problem.pos >= len(characters.rstrip()) or problem.msg.startswith("Unterminated string")
-    except RecursionError:
-        pass
-    return False
+def is_cut(problem: json.JSONDecodeError) -> bool:
+    """Whether JSON is right as far as it goes, and only its end lacks, perhaps in the middle of a token."""
+    return problem.pos > len(problem.doc.rstrip()) - TOKEN_BYTES or problem.msg.startswith("Unterminated string")
 
 
 def _with_braces(piece: bytes) -> Iterator[tuple[bytes, set[str]]]:
@@ -317,19 +333,23 @@ class _Mender:
     def _object(self, after_value: re.Pattern[str]) -> None:
         self._take("{")
         while self._space() != "}":
-            self._key()
+            key = self._own_text()
             self._take(":")
-            self._value(after_value)
+            if after_value is AFTER_VALUE and key in OWN_TEXTS and self._space() == '"':
+                self._own_text()
+            else:
+                self._value(after_value)
             self._comma("}")
         self._take("}")
 
-    def _key(self) -> None:
-        """Written by the tool itself, so without a quote of its own."""
-        key = KEY.match(self.text, self.at)
-        if key is None:
+    def _own_text(self) -> str:
+        """A string that the tool chose, so without a quote inside."""
+        text = OWN_TEXT.match(self.text, self.at)
+        if text is None:
             raise Unmendable
-        self.out.append(f'"{self._escaped(key[1])}"')
-        self.at = key.end()
+        self.out.append(f'"{self._escaped(text[1])}"')
+        self.at = text.end()
+        return text[1]
 
     def _list(self) -> None:
         self._take("[")

@@ -83,13 +83,15 @@ def _of_bundle(given: str, folder: Any) -> list[Input]:
     manifest = read_manifest(folder)
     if not manifest.ranks:
         raise BundleError(f"{given} holds no rank; capture again.")
+    member = partial(_member, given, folder)
     return [
         Input(
             given,
-            _member(given, folder, files.trace),
+            member(files.trace),
             files.rank,
             manifest,
-            *(_member(given, folder, file) if file else None for file in (files.key_averages, files.key_averages_by_shape)),
+            member(files.key_averages) if files.key_averages else None,
+            member(files.key_averages_by_shape) if files.key_averages_by_shape else None,
         )
         for files in manifest.ranks
     ]
@@ -217,23 +219,17 @@ class _Spool:
 def _remote(url: str) -> File:
     """Streamed through fsspec, which knows s3, gs, http and more by the packages that are installed."""
     try:
-        import fsspec
+        from fsspec.core import url_to_fs
     except ImportError as missing:
         raise BundleError(f'{url} is a URL, and fsspec is not installed: pip install "longpole[remote]".') from missing
     try:
-        opened = fsspec.open(url, "rb")
-        size = opened.fs.size(opened.path)
+        storage, path = url_to_fs(url)
+        size = storage.size(path)
     except FileNotFoundError as missing:
         raise BundleError(f"{url} does not exist; check the address.") from missing
-    except Exception as problem:
+    except Exception as problem:  # any backend may raise anything, from a missing package to a refused login
         raise BundleError(f"{url} cannot be opened ({' '.join(str(problem).split())[:300]}).") from problem
-    return File(url, partial(_open_remote, url), size_bytes=size)
-
-
-def _open_remote(url: str) -> IO[bytes]:
-    import fsspec
-
-    return fsspec.open(url, "rb").open()
+    return File(url, partial(storage.open, path, "rb"), size_bytes=size)
 
 
 # First bytes

@@ -174,7 +174,7 @@ def _inflated(name: str, raw: Iterator[bytes], reading: Reading) -> Iterator[byt
                     return  # bytes after the end of the archive
         if inflater is not None:
             reading.damage = reading.damage or "the gzip file ends early"
-    except (igzip_lib.error, EOFError, OSError) as problem:
+    except (igzip_lib.error, EOFError, OSError) as problem:  # pyright: ignore[reportGeneralTypeIssues]
         reading.damage = f"the gzip file is damaged ({problem})"
 
 
@@ -198,7 +198,8 @@ def _zstd(name: str, raw: Iterator[bytes], reading: Reading) -> Iterator[bytes]:
         import zstandard
     except ImportError as missing:
         raise BundleError(f'{name} is a .zst file, and zstandard is not installed: pip install "longpole[zst]".') from missing
-    stream = zstandard.ZstdDecompressor().stream_reader(_Joined(raw), read_across_frames=True)
+    joined: Any = _Joined(raw)
+    stream = zstandard.ZstdDecompressor().stream_reader(joined, read_across_frames=True)
     try:
         while block := stream.read(BLOCK_BYTES):
             yield block

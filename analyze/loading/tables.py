@@ -9,7 +9,7 @@ import numpy as np
 
 from ...capture.errors import BundleError
 from .. import trace as t
-from ..trace import Ints
+from ..trace import Ids
 from .arguments import KEYS
 from .columns import HOST, Collected, texts_of
 from .events import LATEST_US, Header
@@ -99,7 +99,7 @@ def _ranges(collected: Collected, producer: Producer) -> _Tables:
     return _Tables(host, device, marks, slices, threads, kernels, used)
 
 
-def _threads(collected: Collected) -> tuple[tuple[tuple[str, str], ...], Ints]:
+def _threads(collected: Collected) -> tuple[tuple[tuple[str, str], ...], Ids]:
     """Processes and threads as text, each once, and the row of each pair as it stood in the file."""
     rows: dict[tuple[str, str], int] = {}
     row_of = [rows.setdefault((str(pid), str(tid)), len(rows)) for pid, tid in collected.threads]
@@ -114,7 +114,7 @@ def _pairs(collected: Collected, name: str, lane: str) -> Paired:
     return found
 
 
-def _host_pairs(collected: Collected, pairs: Paired, row_of: Ints) -> t.HostRanges:
+def _host_pairs(collected: Collected, pairs: Paired, row_of: Ids) -> t.HostRanges:
     """Begin and end events of torch.profiler's own categories, as host ranges."""
     begun = {key: column.data[pairs.row] for key, column in collected.borders.columns.items()}
     kind, category = collected.kinds[begun["category"], 0], collected.kinds[begun["category"], 1]
@@ -132,7 +132,7 @@ def _joined(first: t.HostRanges, second: t.HostRanges) -> t.HostRanges:
 
 def _slices(
     collected: Collected, producer: Producer, host: t.HostRanges, device: t.DeviceRanges, pairs: Paired, asynchronous: Paired,
-    row_of: Ints,
+    row_of: Ids,
 ) -> t.Slices:  # fmt: skip
     """All ranges of another tool: complete events, pairs, asynchronous ranges; those of a device by its process or category."""
     other = collected.other.taken()

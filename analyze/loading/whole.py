@@ -18,7 +18,7 @@ def whole_steps(trace: Trace, host_until_ns: int) -> tuple[str, ...]:
     lost = np.sort(trace.host.start_ns[launches_without_record(trace)])
     without_lost = np.searchsorted(lost, steps.start_ns) == np.searchsorted(lost, steps.end_ns)
     whole = steps[without_lost & (steps.end_ns <= host_until_ns)]
-    return tuple(trace.names[row] for row in whole.name[np.argsort(whole.start_ns, kind="stable")])
+    return tuple(str(trace.names[row]) for row in whole.name[np.argsort(whole.start_ns, kind="stable")])
 
 
 def whole_sentence(trace: Trace) -> str:
