@@ -184,12 +184,15 @@ def provenance(report: Report) -> list[list[tuple[str, str]]]:
     change, steps = report.result("step_change"), report.result("steps")
     known = [change.before, change.after] if change else [steps] if steps else []
     modes = [s.mode for s in known] or [""] * len(report.recordings)
-    return [_provenance(r, mode, report.version) for r, mode in zip(report.recordings, modes, strict=True)]
+    others = [str(other.rank) for other in report.ranks if other.rank != report.rank]
+    rank = f"{report.rank}; beside it {', '.join(others)}, see Ranks" if others else ""
+    return [_provenance(r, mode, rank, report.version) for r, mode in zip(report.recordings, modes, strict=True)]
 
 
-def _provenance(recording: Recording, mode: str, version: str) -> list[tuple[str, str]]:
+def _provenance(recording: Recording, mode: str, rank: str, version: str) -> list[tuple[str, str]]:
     source, manifest = recording.source, recording.manifest
     rows = [
+        ("Rank", rank),
         ("Snapshot" if recording.form == "snapshot" else "Trace", source.files[0].name),
         ("SHA-256", source.files[0].sha256),
         ("Written by", source.producer if recording.form == "ranges" and source.producer != UNKNOWN else ""),

@@ -62,6 +62,7 @@ def test_a_report_has_a_section_on_the_ranks(run: Path, tmp_path: Path):
     text = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert "everything else in this report is about rank 0" in text
     assert 'id="ranks"' in text
+    assert "0; beside it 1, see Ranks" in text
 
 
 def test_a_rank_that_is_not_there_is_refused(run: Path):

@@ -28,7 +28,7 @@ def whole_sentence(trace: Trace) -> str:
         return ""
     named = ", ".join(trace.whole_steps[:MOST_NAMED])
     more = f" and {len(trace.whole_steps) - MOST_NAMED} more" if len(trace.whole_steps) > MOST_NAMED else ""
-    return f"Whole are {len(trace.whole_steps)} of {count} steps: {named}{more}." if named else f"None of {count} steps is whole."
+    return f"Of {count} steps these lack nothing: {named}{more}." if named else f"None of {count} steps is whole."
 
 
 def _steps(trace: Trace) -> Ints:
