@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..capture.bundle import is_bundle, write_atomically
 from ..capture.errors import RenderError
 from .progress import progress
 
@@ -38,6 +37,8 @@ def beside(run: str | Path, kind: str) -> Path:
 
 def refuse_to_replace(outputs: Iterable[Path], runs: Iterable[str | Path]) -> None:
     """RenderError when a report would be written over a trace, or into a bundle's own files."""
+    from ..capture.bundle import is_bundle
+
     for output in outputs:
         place = output.resolve()
         for run in map(Path, runs):
@@ -53,6 +54,8 @@ def both(stem: Path) -> list[Output]:
 
 def write(made: "Report", outputs: list[Output]) -> None:
     """Render everything first, then write: a failure leaves no file behind."""
+    from ..capture.bundle import write_atomically
+
     ready: list[tuple[Path, bytes]] = []
     for output in outputs:
         path = output.path

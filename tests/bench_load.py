@@ -26,7 +26,7 @@ from pathlib import Path
 
 MB, GB = 10**6, 10**9
 LONGEST_WORDS = 100
-BARE_LIMIT, ORJSON_FACTOR, BAD_EVENT_LIMIT, TWO_PROCESSES_FACTOR = 1.25, 3, 1.10, 1.15  # issue 3, as all limits below
+BARE_LIMIT, ORJSON_FACTOR, BAD_EVENT_LIMIT, TWO_PROCESSES_FACTOR = 1.25, 3, 1.10, 1.15
 FLAT_LIMIT = 1.10  # "flat": what names and numbers of 20,000 steps may take
 LOAD_BYTES, LOAD_SHARE = 60 * MB, 0.3
 SUMMARY_BYTES, SUMMARY_SHARE = 200 * MB, 0.5

@@ -54,6 +54,9 @@ def test_what_is_damaged_in_the_cache_is_parsed_again(tmp_path: Path, cache: Pat
     for file in cache.glob("*/host.*.npy"):
         file.write_bytes(b"\x93NUMPY damaged")
     assert differences(load(path, cache=cache), parsed) == []
+    told: list[int] = []
+    load(path, cache=cache, progress=lambda read, total, events: told.append(events))
+    assert told == [], "what was damaged was not kept anew"
 
 
 def test_a_bundle_keeps_its_manifest_and_its_snapshot(tmp_path: Path, cache: Path):

@@ -15,7 +15,7 @@ from longpole.capture import record
 from longpole.capture.bundle import is_bundle, read_manifest, verified
 from longpole.capture.errors import CaptureError
 from longpole.capture.health import checked, notes
-from longpole.capture.record import phase_range
+from longpole.capture.recorder import phase_range
 from longpole.capture.staging import move_all
 
 torch = pytest.importorskip("torch")

@@ -93,6 +93,7 @@ def write(folder: Path, key: str, trace: t.Trace) -> None:
                 np.save(temporary / f"{name}.{f.name}.npy", getattr(getattr(trace, name), f.name), allow_pickle=False)
         rest = {f.name: getattr(trace, f.name) for f in msgspec.structs.fields(_Rest)}
         (temporary / META_NAME).write_bytes(msgspec.json.encode(_Rest(**rest)))
+        shutil.rmtree(folder / key, ignore_errors=True)  # one that could not be read
         temporary.replace(folder / key)
     except OSError:  # also where another process has just written the same
         pass

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import trace as t
-from ..trace import Ints, Mask
+from ..trace import Ids, Ints, Mask
 from .arguments import DEVICE_TEXTS, KEY_ROWS, OP_TEXTS, CallArgs, DeviceArgs, LabelArgs, MemoryArgs, OpArgs, Typed, number, typed
 from .events import MISSING, Chunk, Event
 from .growing import Columns, Rows
@@ -237,11 +237,13 @@ class Collected:
             self.trouble["ids_beyond_int64"] += len(fits) - sum(fits)
             return _int_array([value if good else -1 for value, good in zip(values, fits, strict=True)])
 
-    def _names(self, events: Sequence[Event]) -> Ints:
-        names = self.names
-        return _int_array([names[e.name or "(no name)"] for e in events], np.int32)
+    def _names(self, events: Sequence[Event]) -> Ids:
+        names: list[Any] = [e.name for e in events]
+        if None in names or "" in names:
+            names = [name or "(no name)" for name in names]
+        return np.fromiter(map(self.names.__getitem__, names), np.int32, len(names))
 
-    def _threads(self, events: Sequence[Event]) -> Ints:
+    def _threads(self, events: Sequence[Event]) -> Ids:
         pids, tids = [e.pid for e in events], [e.tid for e in events]
         if not pids or pids.count(pids[0]) < len(pids):
             return _rows(list(zip(pids, tids, strict=True)), self.threads, np.int32)
@@ -339,7 +341,7 @@ def _rows(values: Sequence[Any], row_of: Mapping[Any, int], dtype: Any) -> Any:
     count = len(values)
     if count and values.count(values[0]) == count:
         return np.full(count, row_of[values[0]], dtype)
-    return np.fromiter([row_of[value] for value in values], dtype, count)
+    return np.fromiter(map(row_of.__getitem__, values), dtype, count)
 
 
 def _spread(values: Any, rows: Ints, default: Any, count: int) -> Any:

@@ -38,6 +38,7 @@ JUNK_BYTES = 4  # between two events; more may have been an event
 UNDECIDED_BYTES = 1 << 16  # an event that has not ended by then, and whose end may not have been read yet, is called broken
 
 OWN_TEXT = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
+SPACES_OF_TEXT = re.compile(SPACE)
 AFTER_VALUE = re.compile(rf'{SPACE}(?:,{SPACE}"{EVENT_KEYS}"{SPACE}:|\}}{SPACE}$)')
 AFTER_ARGUMENT = re.compile(rf'{SPACE}(?:,{SPACE}"[^"\n]{{1,200}}"{SPACE}:|\}}{SPACE}[,\]}}])')
 AFTER_ELEMENT = re.compile(rf'{SPACE}(?:\]{SPACE}[,\]}}]|,{SPACE}["\[{{\-+\dtfnNiI])')
@@ -320,9 +321,12 @@ class _Mender:
         return "".join(self.out)
 
     def _space(self) -> str:
-        while self.at < len(self.text) and self.text[self.at] in " \t\r\n":
-            self.at += 1
-        return self.text[self.at] if self.at < len(self.text) else ""
+        character = self.text[self.at : self.at + 1]
+        if character and character in " \t\r\n":
+            spaces = SPACES_OF_TEXT.match(self.text, self.at)
+            self.at = spaces.end() if spaces else self.at
+            return self.text[self.at : self.at + 1]
+        return character
 
     def _take(self, character: str) -> None:
         if self._space() != character:
@@ -406,7 +410,8 @@ class _Mender:
         return (quote - before) % 2 == 1
 
     def _escaped(self, content: str) -> str:
-        content = self._valid_escapes(content)
+        if "\\" in content or '"' in content:
+            content = self._valid_escapes(content)
         if CONTROL.search(content):
             self.kinds.add("control_characters")
             content = CONTROL.sub(lambda c: f"\\u{ord(c.group()):04x}", content)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from ..record import record
+from ..recorder import record
 from .dqn import BATCH, ENVIRONMENT, Agent, Progress, Variant, one_thread
 from .dqn_inference import record_inference
 

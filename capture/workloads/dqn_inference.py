@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..record import record
+from ..recorder import record
 from .dqn import ENVIRONMENT, Phase, Progress, Variant, train
 from .dqn_after import Batched
 from .dqn_before import OneByOne

@@ -20,15 +20,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .assemble import About, Outcome, write_bundle
 from .bundle import HealthNote
 from .errors import CaptureError
+from .machine import model_facts
 from .staging import Staging, discard, prepared
 from .window import Plan, Window, refuse_second_profiler, require_torch, synchronize
 
 if TYPE_CHECKING:
     from torch.nn import Module
-
-    from .assemble import About
 
 Item = TypeVar("Item")
 MODES = ("training", "inference", None)
@@ -61,10 +61,6 @@ def record(
     Raises CaptureError on entering when the recording cannot start. What fails later is raised once, on leaving, and
     only if the block itself raised nothing. A loop that ends inside the window leaves an incomplete bundle.
     """
-    # Here: analysis wants only the errors and bundles of this package, and should not pay for more.
-    from .assemble import About
-    from .machine import model_facts
-
     plan = Plan(steps, wait, warmup, shapes, stacks, memory)
     facts = {**({} if seed is None else {"seed": seed}), **model_facts(model), **(program or {})}
     about = About(title or Path(folder).resolve().name, _now(), _known_mode(mode), samples_per_step, facts)
@@ -82,7 +78,7 @@ def record(
 class Recorder:
     """What the `with` block of `record` works with. None of its methods ever raises an error of ours into the loop."""
 
-    def __init__(self, plan: Plan, about: "About", folder: Path, force: bool) -> None:
+    def __init__(self, plan: Plan, about: About, folder: Path, force: bool) -> None:
         require_torch()
         refuse_second_profiler()
         self.done = False  # True once the window is over: a loop may stop early then
@@ -156,8 +152,6 @@ class Recorder:
         self.done = True
         self._window.stop()
         recorded = self._steps_run - self._plan.steps_before_window
-        from .assemble import Outcome, write_bundle
-
         outcome = Outcome(recorded, tuple(self._unprofiled_step_ns), ended_early)
         write_bundle(self._staging, self._plan, self._window, self._about, outcome)
 
