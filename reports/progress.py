@@ -10,13 +10,15 @@ class Show:
     """What a progress line can be told: a text, how many steps of how many are done, or how far a file is read."""
 
     def __init__(self, progress: Any) -> None:
-        self.progress, self.task = progress, progress.add_task("", total=None, events="")
+        self.progress, self.task = progress, progress.add_task("", total=None, detail="")
 
     def __call__(self, text: str) -> None:
         self.progress.update(self.task, description=text)
 
     def bytes(self, read: int, total: int | None, events: int) -> None:
-        self.progress.update(self.task, completed=read, total=total, events=f"{events:,} events")
+        of = f" of {total / 1e6:,.0f}" if total else ""
+        detail = f"{read / 1e6:,.0f}{of} MB, {events:,} events"
+        self.progress.update(self.task, completed=read, total=total, detail=detail)
 
     def steps(self, done: int, total: int) -> None:
         self.progress.update(self.task, completed=done, total=total)
@@ -47,7 +49,7 @@ def progress() -> Iterator[Show | Silence]:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
-        TextColumn("{task.fields[events]}"),
+        TextColumn("{task.fields[detail]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
