@@ -1,9 +1,11 @@
-"""Sets everything up and runs one task: `python run.py demo | test | check | bench`. Standard library only."""
+"""Sets everything up and runs one task: `python run.py demo | test | check | bench | fuzz`. Standard library only."""
 
 import importlib.util
 import os
+import secrets
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 
@@ -76,7 +78,16 @@ def bench() -> None:
     run(PYTHON, Path("tests", f"bench_{sys.argv[2]}.py"), *sys.argv[3:])
 
 
-TASKS = {task.__name__: task for task in (demo, test, check, bench)}
+def fuzz() -> None:
+    """Broken traces at random into the loader, `fuzz --minutes 10`: a seed each round, what fails kept in build/fuzz."""
+    minutes = float(sys.argv[3]) if sys.argv[2:3] == ["--minutes"] and len(sys.argv) > 3 else 5
+    end = time.monotonic() + 60 * minutes
+    while time.monotonic() < end:
+        seed = f"--hypothesis-seed={secrets.randbelow(2**32)}"
+        run(PYTHON, "-m", "pytest", "-q", Path("tests", "test_fuzz_load.py"), seed, LONGPOLE_FUZZ=str(HERE / "build" / "fuzz"))
+
+
+TASKS = {task.__name__: task for task in (demo, test, check, bench, fuzz)}
 
 if __name__ == "__main__":
     if sys.version_info < (3, 11):  # noqa: UP036 - run.py is what tells people

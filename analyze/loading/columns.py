@@ -100,7 +100,7 @@ class Collected:
         """Take a chunk in; returns the names that were not seen before."""
         known = len(self.names)
         events = self._counted(chunk)
-        categories = _rows([e.cat for e in events], self.categories, np.int16)
+        categories = _rows([e.cat for e in events], self.categories, np.int32)
         self.learn_kinds()
         phases = _rows([e.ph for e in events], PHASES, np.uint8)
         self._count(categories, phases)

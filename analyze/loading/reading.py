@@ -30,6 +30,7 @@ CUT_WITHIN = 1 << 13  # bytes at the end of a chunk in which its last border is 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SECOND_TRACE = re.compile(rb'"traceEvents"[ \t\r\n]*:|"schemaVersion"[ \t\r\n]*:')
 EVENTS_OR_EVENT = re.compile(rb'"traceEvents"[ \t\r\n]*:|"ph"[ \t\r\n]*:[ \t\r\n]*"')  # what metadata do not hold
+ESCAPED_CHARACTER = re.compile(rb"\\u[0-9a-fA-F]{4}")  # as only a writer who escapes writes them
 FRAME = re.compile(r"\(\d+\): ")  # "path(line): function", as Python frames are called
 CONTROL = re.compile(r"[\x08-\x0d]")
 DRIVE = re.compile(r"[A-Za-z]:[\x08-\x0d]")  # C:\temp, read as if its backslash began an escape
@@ -86,6 +87,8 @@ class Reader:
     def _head(self, blocks: Iterator[bytes]) -> bytes:
         """Reads up to the first event; returns the text from there on."""
         text = next(blocks, b"")
+        while len(text) < len(BYTE_ORDER_MARK) and (more := next(blocks, b"")):
+            text += more
         if text.startswith(BYTE_ORDER_MARK):
             text = text[len(BYTE_ORDER_MARK) :]
             self.found.counts["byte_order_mark"] = 1
@@ -147,6 +150,7 @@ class Reader:
         if (repairs.dropped or repairs.kinds["broken_borders"]) and SECOND_TRACE.search(original, 0, split.rest):
             raise two_writers(self.name)
         chunk = self._each(split.events) if split.events else None
+        self.escapes = self.escapes or ESCAPED_CHARACTER.search(original, 0, split.rest) is not None
         if repairs.kinds["raw_backslashes"] and not self.raw_backslashes and not self.escapes:
             raise RawBackslashes
         if chunk is not None:
@@ -160,7 +164,8 @@ class Reader:
             good = [event for event in events if _decodes(event.text)]
             self.found.repairs.dropped += len(events) - len(good)
             events, chunk = good, loose_chunk([event.text for event in good])
-        if chunk.malformed:  # elements are missing: which one is which cannot be told
+        events = [event for event in events if event.text.startswith(b"{")]  # the others are no events
+        if len(events) != len(chunk.events):  # which one is which cannot be told
             return replace(chunk, judged=True)
         mended = np.array([event.mended for event in events], np.bool_)
         self.judge([event.name for event, changed in zip(chunk.events, mended, strict=True) if event.name and not changed])
@@ -218,7 +223,7 @@ class Reader:
             if rest.strip():
                 self._extra(rest)
             return
-        text = b'{"":0' + rest if rest.lstrip()[:1] in (b",", b"}") else rest
+        text = b'{"":0' + rest
         if (header := _header(text)) is not None:
             self.header = merged(self.header, header)
             return

@@ -25,24 +25,26 @@ EVENT_HEAD = re.compile(  # as Kineto begins events, told where the rest of one 
     rb'|"ph"[ \t\r\n]*:[ \t\r\n]*"[A-Za-z]"[ \t\r\n]*,[ \t\r\n]*"(?:cat|name|id|pid|s)"[ \t\r\n]*:)'
 )
 LIST_END = re.compile(rb"\}[ \t\r\n,]*\]")
+BRACKET = re.compile(rb"\]")
 FILE_END = re.compile(rb'[ \t\r\n]*(?:\}?[ \t\r\n]*\Z|,[ \t\r\n]*"[^"\n]{1,200}"[ \t\r\n]*:)')  # or another key of its object
 SPACES = re.compile(rb"[ \t\r\n]*")
 SEPARATOR = re.compile(rb"[ \t\r\n]*(,[ \t\r\n,]*)?")
 PHASE_KEY = re.compile(rb'"ph"[ \t\r\n]*:[ \t\r\n]*"')
 ARGS_KEY = re.compile(rb',[ \t\r\n]*"args"[ \t\r\n]*:')
 FIRST_PART = 1 << 12  # longer than nearly all events
-TOKEN_BYTES = 10  # of -Infinity or half an escape, with the character that follows
 MOST_TRIED = 8  # places at which a broken event may end
 MOST_SEARCHED = 2000  # objects among which the next event is looked for
+MOST_BRACKETS = 100  # in the last event, if it is broken, and the one after it that ends the list
 JUNK_BYTES = 4  # between two events; more may have been an event
 UNDECIDED_BYTES = 1 << 16  # an event that has not ended by then, and whose end may not have been read yet, is called broken
 
-OWN_TEXT = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
+OWN_TEXT = re.compile(r'"([^"\\]*)"')
 SPACES_OF_TEXT = re.compile(SPACE)
 AFTER_VALUE = re.compile(rf'{SPACE}(?:,{SPACE}"{EVENT_KEYS}"{SPACE}:|\}}{SPACE}$)')
 AFTER_ARGUMENT = re.compile(rf'{SPACE}(?:,{SPACE}"[^"\n]{{1,200}}"{SPACE}:|\}}{SPACE}[,\]}}])')
 AFTER_ELEMENT = re.compile(rf'{SPACE}(?:\]{SPACE}[,\]}}]|,{SPACE}["\[{{\-+\dtfnNiI])')
 TOKEN = re.compile(rf"(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?={SPACE}[,\]}}]|{SPACE}$)")
+HALF_A_TOKEN = re.compile(r"[\\\w.+-]{0,10}\s*\Z")
 NO_NUMBER = re.compile(r"[+-]?(?:nan|inf(?:inity)?|1\.#\w+)(?:\([\w ]*\))?", re.IGNORECASE)
 ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 SURROGATES = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
@@ -172,7 +174,8 @@ class _Splitter:
     def _broken(self) -> bool:
         """An event with something that is no JSON in it; False where it may not have ended yet."""
         for place, piece in self._endings():
-            if (mended := self._mended(piece)) is not None:
+            mended = (b"", {"broken_borders"}) if _is_junk(piece) else self._mended(piece)
+            if mended is not None:
                 self._keep(mended)
                 self.start = place
                 return True
@@ -214,8 +217,8 @@ class _Splitter:
                 return None
         except (ValueError, RecursionError):
             pass
-        places = islice(self._list_ends(len(self.text)), MOST_TRIED)
-        return next((place for place in places if self._ends_file(place + 1)), None)
+        places = (match.start() for match in BRACKET.finditer(self.text, self.start))
+        return next((place for place in islice(places, MOST_BRACKETS) if self._ends_file(place + 1)), None)
 
     def _ends_file(self, place: int) -> bool:
         after = self.characters[place:].rstrip()
@@ -231,9 +234,7 @@ class _Splitter:
         return isinstance(value, dict) and "ph" in value and ("pid" in value or "name" in value)
 
     def _mended(self, piece: bytes) -> _Mended | None:
-        """The event with quotes and backslashes set right, and a brace around it where only that lacks; b"" for mere junk."""
-        if len(piece) <= JUNK_BYTES and b'"' not in piece:
-            return b"", {"broken_borders"}
+        """The event with quotes and backslashes set right, and a brace around it where only that lacks."""
         for text, kinds in _with_braces(piece):
             for as_written in (text, _doubled(text)) if b"\\" in text and not self.is_doubled else (text,):
                 if (mended := _mended_text(as_written)) is not None:
@@ -263,7 +264,11 @@ def _end(pattern: re.Pattern[bytes], text: bytes, start: int) -> int:
 
 def is_cut(problem: json.JSONDecodeError) -> bool:
     """Whether JSON is right as far as it goes, and only its end lacks, perhaps in the middle of a token."""
-    return problem.pos > len(problem.doc.rstrip()) - TOKEN_BYTES or problem.msg.startswith("Unterminated string")
+    return problem.msg.startswith("Unterminated string") or HALF_A_TOKEN.match(problem.doc, problem.pos) is not None
+
+
+def _is_junk(piece: bytes) -> bool:
+    return len(piece) <= JUNK_BYTES and b'"' not in piece
 
 
 def _with_braces(piece: bytes) -> Iterator[tuple[bytes, set[str]]]:
@@ -336,6 +341,7 @@ class _Mender:
 
     def _object(self, after_value: re.Pattern[str]) -> None:
         self._take("{")
+        self._skip_commas()
         while self._space() != "}":
             key = self._own_text()
             self._take(":")
@@ -347,7 +353,7 @@ class _Mender:
         self._take("}")
 
     def _own_text(self) -> str:
-        """A string that the tool chose, so without a quote inside."""
+        """A string that the tool chose, so without quotes and backslashes."""
         text = OWN_TEXT.match(self.text, self.at)
         if text is None:
             raise Unmendable
@@ -357,6 +363,7 @@ class _Mender:
 
     def _list(self) -> None:
         self._take("[")
+        self._skip_commas()
         while self._space() != "]":
             self._value(AFTER_ELEMENT)
             self._comma("]")
@@ -366,8 +373,14 @@ class _Mender:
         if self._space() == closing:
             return
         self._take(",")
+        self._skip_commas()
         if self._space() == closing:  # nothing follows it
             self.out.pop()
+            self.kinds.add("stray_commas")
+
+    def _skip_commas(self) -> None:
+        while self._space() == ",":
+            self.at += 1
             self.kinds.add("stray_commas")
 
     def _value(self, after: re.Pattern[str]) -> None:

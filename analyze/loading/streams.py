@@ -165,13 +165,17 @@ def _inflated(name: str, raw: Iterator[bytes], reading: Reading) -> Iterator[byt
     try:
         for block in _sliced(raw):
             while block:
-                inflater = inflater or igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+                if inflater is None:
+                    block = block.lstrip(b"\0")
+                    if block[:2] != GZIP[: len(block)]:
+                        return  # bytes after the end of the archive
+                    if not block:
+                        break
+                    inflater = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
                 yield from _filled(inflater, block)
                 if not inflater.eof:
                     break
-                block, inflater = inflater.unused_data.lstrip(b"\0"), None
-                if block[:2] != GZIP[: len(block)]:
-                    return  # bytes after the end of the archive
+                block, inflater = inflater.unused_data, None
         if inflater is not None:
             reading.damage = reading.damage or "the gzip file ends early"
     except (igzip_lib.error, EOFError, OSError) as problem:  # pyright: ignore[reportGeneralTypeIssues]

@@ -52,7 +52,7 @@ def trace_of(read: Read, source: t.Source) -> t.Trace:
         allocations=t.Allocations(**{**memory, "time_ns": memory["time_ns"] - first}),
         names=tuple(collected.names),
         threads=ranges.threads,
-        shapes=tuple(printed_shapes(raw) for raw in collected.shapes),
+        shapes=_shapes(collected, ranges.host),
         coverage=_coverage(read, ranges),
         untimed_kernels=ranges.untimed_kernels,
         untimed_work=collected.trouble["zero_timestamp_events"],
@@ -175,7 +175,10 @@ def _window(read: Read, ranges: _Tables) -> tuple[int, int]:
         raise BundleError(
             f"{read.name} holds no timed events of torch.profiler (of {total} events); were the active steps reached?"
         )
-    return min(int(table.start_ns.min()) for table in tables), max(int(table.end_ns.max()) for table in tables)
+    first, last = min(int(table.start_ns.min()) for table in tables), max(int(table.end_ns.max()) for table in tables)
+    if last - first > np.iinfo(np.int64).max:
+        raise BundleError(f"{read.name} holds events that are more than 292 years apart; its times are damaged, capture again.")
+    return first, last
 
 
 def _coverage(read: Read, ranges: _Tables) -> t.Coverage:
@@ -256,9 +259,20 @@ def _shifted(table: _Ranges, first: int) -> _Ranges:
     return table
 
 
-def printed_shapes(raw: bytes) -> str:
-    """`Input Dims` of the file -> input_shapes of key_averages(), which prints a list of tensors as []."""
-    dims = json.loads(raw)
+def _shapes(collected: Collected, host: t.HostRanges) -> tuple[str, ...]:
+    """As they are printed; what cannot be read is [], and counted."""
+    printed = [printed_shapes(raw) for raw in collected.shapes]
+    if unreadable := [row for row, text in enumerate(printed) if text is None]:
+        collected.trouble["lost_arguments"] += int(np.isin(host.shapes, unreadable).sum())
+    return tuple(text or "[]" for text in printed)
+
+
+def printed_shapes(raw: bytes) -> str | None:
+    """`Input Dims` of the file -> input_shapes of key_averages(), which prints a list of tensors as []; None: not readable."""
+    try:
+        dims = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
     return str([dim if _is_flat(dim) else [] for dim in dims]) if isinstance(dims, list) else "[]"
 
 

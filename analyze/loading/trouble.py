@@ -37,6 +37,7 @@ SENTENCES = {
     "byte_order_mark": "A byte order mark before the text: {count}; skipped.",
     "wrong_suffix": "The name does not say what the file is: {detail}; read by its content.",
 }
+WITHOUT_SENTENCE = {"cut_events"}  # the last event of a file that was cut off
 HARMLESS = {
     "text_timestamps",
     "events_out_of_order",
@@ -50,6 +51,7 @@ HARMLESS = {
 
 def warnings(counts: Mapping[str, int], details: Mapping[str, str], whole: str = "") -> tuple[TraceWarning, ...]:
     """A warning for each code that was met, the costliest first: in the order of SENTENCES."""
+    assert {code for code in counts if counts[code]} <= SENTENCES.keys() | WITHOUT_SENTENCE, "trouble that nobody would hear of"
     return tuple(
         TraceWarning(code, counts[code], _sentence(code, counts[code], details, whole), harmless=code in HARMLESS)
         for code in SENTENCES
