@@ -349,7 +349,8 @@ def test_one_odd_value_beside_the_events_loses_nothing(odd: dict[str, Any]):
 
 def test_elements_that_are_no_events_are_dropped_and_counted(tmp_path: Path):
     text = trace_text(ONE_STEP).replace(
-        '"traceEvents": [', '"traceEvents": [7, {"ph": "X", "cat": "cpu_op", "ts": 5000050, "dur": 1, "args": []}, {"ph": "X", "pid": 1.5}, '
+        '"traceEvents": [',
+        '"traceEvents": [7, {"ph": "X", "cat": "cpu_op", "ts": 5000050, "dur": 1, "args": []}, {"ph": "X", "pid": 1.5}, ',
     )
     trace = load(written(tmp_path, text))
     coverage = trace.coverage

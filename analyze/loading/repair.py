@@ -274,7 +274,7 @@ def _is_junk(piece: bytes) -> bool:
 def _with_braces(piece: bytes) -> Iterator[tuple[bytes, set[str]]]:
     yield piece, set()
     quote = piece.find(b'"')
-    if not piece.startswith(b"{") and quote <= JUNK_BYTES:
+    if not piece.startswith(b"{") and 0 <= quote <= JUNK_BYTES:
         yield b"{" + piece[quote:], {"broken_borders"}
     if piece.endswith(b"}"):
         yield piece + b"}", {"broken_borders"}
