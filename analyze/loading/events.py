@@ -19,6 +19,9 @@ Text = bytes | bytearray | memoryview
 LATEST_US = 2**52  # in nanoseconds it still fits int64, and as a Unix time it is in the year 2112
 
 
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # what decoding raises for text that is none
+
+
 class Event(msgspec.Struct, gc=False):
     """An event as nearly all are; one with another type anywhere is read as a LooseEvent."""
 
@@ -202,3 +205,12 @@ def _loose_event(text: msgspec.Raw | bytes) -> ExactEvent | None:
 
 def _identifier(value: Any) -> int | str | None:
     return value if value is None or isinstance(value, int | str) else str(value)
+
+
+def is_json(text: bytes) -> bool:
+    """Whether all of it is one valid value."""
+    try:
+        msgspec.json.decode(text)
+        return True
+    except NOT_JSON:
+        return False

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from ...capture.errors import BundleError
-from .events import Chunk, Decoder, Header, loose_chunk
+from .events import NOT_JSON, Chunk, Decoder, Header, is_json, loose_chunk
 from .repair import Repairs, Split, Whole, is_cut, whole_events
 
 CHUNK_BYTES = 1 << 19  # the objects of one chunk are still in a cache when they are freed, and numpy's calls are few
@@ -47,7 +47,6 @@ class Findings:
     repairs: Repairs = field(default_factory=Repairs)
     counts: Counter[str] = field(default_factory=Counter)
     cut_off: str = ""  # why the file has no end: after which no event can be told to be the last
-    empty_events: int = 0
 
 
 class Reader:
@@ -134,7 +133,7 @@ class Reader:
             text[comma] = ord("]")
             try:
                 return self._decoded(memoryview(text)[: comma + 1]), bytes(text[comma + 1 :])
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except NOT_JSON:
                 text[comma] = ord(",")
         return None, bytes(text[1:])
 
@@ -160,8 +159,8 @@ class Reader:
         """Texts that are JSON each; what no decoder takes all the same is dropped and counted."""
         try:
             chunk = self.decoder.chunk(b"[" + b",".join(event.text for event in events) + b"]")
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            good = [event for event in events if _decodes(event.text)]
+        except NOT_JSON:
+            good = [event for event in events if is_json(event.text)]
             self.found.repairs.dropped += len(events) - len(good)
             events, chunk = good, loose_chunk([event.text for event in good])
         events = [event for event in events if event.text.startswith(b"{")]  # the others are no events
@@ -201,7 +200,7 @@ class Reader:
     def _decoded_or_none(self, text: bytearray) -> Chunk | None:
         try:
             return self.decoder.chunk(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except NOT_JSON:
             return None
 
     def _cut(self, rest: bytes) -> Iterator[Chunk]:
@@ -212,7 +211,7 @@ class Reader:
             return
         if SECOND_TRACE.search(rest):
             raise two_writers(self.name)
-        if _decodes(whole):
+        if is_json(whole):
             yield self._each([Whole(whole)])
         else:
             self.found.counts["cut_events"] += 1
@@ -310,16 +309,8 @@ def _last_commas(text: bytearray) -> list[int]:
 def _header(text: bytes) -> Header | None:
     try:
         return msgspec.json.decode(text, type=Header)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         return None
-
-
-def _decodes(text: bytes) -> bool:
-    try:
-        msgspec.json.decode(text)
-        return True
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
 
 
 HEADER_FIELDS = msgspec.structs.fields(Header)

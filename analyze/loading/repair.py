@@ -1,7 +1,7 @@
 """Text of events that do not decode -> the same events as valid JSON, or nothing; every change is named.
 
-torch has written names raw until 2.14: quotes, backslashes and control characters stand in its strings as they are. What closes
-a string is then told by what may follow it: a key that events have, or the end of the object.
+An event ends where its JSON ends. One that is broken is mended up to where the next sound one begins, or kept without its
+arguments, or dropped and counted.
 """
 
 import json
@@ -12,13 +12,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-import msgspec
+from .events import is_json
+from .mend import Mended, is_event, mended_text
 
-from .events import LooseEvent
-
-EVENT_KEYS = r"(?:ph|cat|name|pid|tid|ts|dur|args|id|id2|bp|s|cname|tts|tdur|scope|sf|esf|stack|estack|bind_id|flow_in|flow_out)"
-OWN_TEXTS = {"ph", "cat", "pid", "tid", "ts", "dur", "id", "id2", "bp", "s"}  # their values are not the user's
-SPACE = r"[ \t\r\n]*"
 EVENT_START = re.compile(rb'\{[ \t\r\n]*(?:\}|"(?:ph|name|cat|pid|tid|ts|args|dur|id|id2|bp|s|cname)"[ \t\r\n]*:)')
 EVENT_HEAD = re.compile(  # as Kineto begins events, told where the rest of one is broken
     rb'\{[ \t\r\n]*(?:"name"[ \t\r\n]*:[ \t\r\n]*"[^"{}]*"[ \t\r\n]*,[ \t\r\n]*"ph"[ \t\r\n]*:'
@@ -38,25 +34,9 @@ MOST_BRACKETS = 100  # in the last event, if it is broken, and the one after it 
 JUNK_BYTES = 4  # between two events; more may have been an event
 UNDECIDED_BYTES = 1 << 16  # an event that has not ended by then, and whose end may not have been read yet, is called broken
 
-OWN_TEXT = re.compile(r'"([^"\\]*)"')
-SPACES_OF_TEXT = re.compile(SPACE)
-AFTER_VALUE = re.compile(rf'{SPACE}(?:,{SPACE}"{EVENT_KEYS}"{SPACE}:|\}}{SPACE}$)')
-AFTER_ARGUMENT = re.compile(rf'{SPACE}(?:,{SPACE}"[^"\n]{{1,200}}"{SPACE}:|\}}{SPACE}[,\]}}])')
-AFTER_ELEMENT = re.compile(rf'{SPACE}(?:\]{SPACE}[,\]}}]|,{SPACE}["\[{{\-+\dtfnNiI])')
-TOKEN = re.compile(rf"(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?={SPACE}[,\]}}]|{SPACE}$)")
 HALF_A_TOKEN = re.compile(r"[\\\w.+-]{0,10}\s*\Z")
-NO_NUMBER = re.compile(r"[+-]?(?:nan|inf(?:inity)?|1\.#\w+)(?:\([\w ]*\))?", re.IGNORECASE)
-ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
-SURROGATES = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-CONTROL = re.compile(r"[\x00-\x1f]")
 
-_any_event = msgspec.json.Decoder(LooseEvent)
 _json = json.JSONDecoder()
-
-
-class Unmendable(Exception):  # noqa: N818 - a result, told by raising because it comes from deep inside the text
-    """Not even by these rules is the text an event."""
 
 
 @dataclass
@@ -82,9 +62,6 @@ class Split:
     events: list[Whole]
     rest: int
     ended: bool
-
-
-_Mended = tuple[bytes, set[str]]  # an event's text, nothing where there was none; codes of what was changed
 
 
 def whole_events(text: bytes, at_end: bool, raw_backslashes: bool, repairs: Repairs) -> Split:
@@ -161,7 +138,7 @@ class _Splitter:
         return True
 
     def _take(self, piece: bytes) -> None:
-        if not (_is_event(piece) or _is_json(piece)):  # an element that is no event is counted where events are told apart
+        if not (is_event(piece) or is_json(piece)):  # an element that is no event is counted where events are told apart
             mended = self._mended(piece)
             self.repairs.dropped += mended is None
             self._keep(mended)
@@ -233,23 +210,23 @@ class _Splitter:
         value, _ = self._value(place) or (None, 0)
         return isinstance(value, dict) and "ph" in value and ("pid" in value or "name" in value)
 
-    def _mended(self, piece: bytes) -> _Mended | None:
+    def _mended(self, piece: bytes) -> Mended | None:
         """The event with quotes and backslashes set right, and a brace around it where only that lacks."""
         for text, kinds in _with_braces(piece):
             for as_written in (text, _doubled(text)) if b"\\" in text and not self.is_doubled else (text,):
-                if (mended := _mended_text(as_written)) is not None:
+                if (mended := mended_text(as_written)) is not None:
                     escapes = {"raw_backslashes"} if b"\\" in text and (self.is_doubled or as_written != text) else set[str]()
                     return mended[0], mended[1] | kinds | escapes
         return None
 
-    def _without_args(self, piece: bytes) -> _Mended | None:
+    def _without_args(self, piece: bytes) -> Mended | None:
         """The event up to its arguments, which can not be read."""
         for match in islice(ARGS_KEY.finditer(piece), MOST_TRIED):
             if (mended := self._mended(piece[: match.start()] + b"}")) is not None:
                 return mended[0], mended[1] | {"lost_arguments"}
         return None
 
-    def _keep(self, mended: _Mended | None) -> None:
+    def _keep(self, mended: Mended | None) -> None:
         text, kinds = mended or (b"", set[str]())
         self.repairs.kinds.update(kinds)
         if text:
@@ -278,179 +255,3 @@ def _with_braces(piece: bytes) -> Iterator[tuple[bytes, set[str]]]:
         yield b"{" + piece[quote:], {"broken_borders"}
     if piece.endswith(b"}"):
         yield piece + b"}", {"broken_borders"}
-
-
-def _is_event(piece: bytes) -> bool:
-    try:
-        piece.decode("utf-8")
-        _any_event.decode(piece)
-        return True
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        msgspec.json.decode(text)
-        return True
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-
-
-def _mended_text(piece: bytes) -> _Mended | None:
-    text = piece.decode("utf-8", "replace")
-    kinds = {"bad_utf8"} if text.encode("utf-8") != piece else set[str]()
-    try:
-        mender = _Mender(text)
-        mended = mender.event().encode("utf-8")
-    except (Unmendable, RecursionError):
-        return None
-    return (mended, kinds | mender.kinds) if _is_event(mended) and _any_event.decode(mended).ph else None
-
-
-class _Mender:
-    """One event's text, read with tolerance and written anew as JSON."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.out: list[str] = []
-        self.kinds: set[str] = set()
-
-    def event(self) -> str:
-        self._space()
-        self._object(AFTER_VALUE)
-        self._space()
-        if self.at != len(self.text):
-            raise Unmendable
-        return "".join(self.out)
-
-    def _space(self) -> str:
-        character = self.text[self.at : self.at + 1]
-        if character and character in " \t\r\n":
-            spaces = SPACES_OF_TEXT.match(self.text, self.at)
-            self.at = spaces.end() if spaces else self.at
-            return self.text[self.at : self.at + 1]
-        return character
-
-    def _take(self, character: str) -> None:
-        if self._space() != character:
-            raise Unmendable
-        self.at += 1
-        self.out.append(character)
-
-    def _object(self, after_value: re.Pattern[str]) -> None:
-        self._take("{")
-        self._skip_commas()
-        while self._space() != "}":
-            key = self._own_text()
-            self._take(":")
-            if after_value is AFTER_VALUE and key in OWN_TEXTS and self._space() == '"':
-                self._own_text()
-            else:
-                self._value(after_value)
-            self._comma("}")
-        self._take("}")
-
-    def _own_text(self) -> str:
-        """A string that the tool chose, so without quotes and backslashes."""
-        text = OWN_TEXT.match(self.text, self.at)
-        if text is None:
-            raise Unmendable
-        self.out.append(f'"{self._escaped(text[1])}"')
-        self.at = text.end()
-        return text[1]
-
-    def _list(self) -> None:
-        self._take("[")
-        self._skip_commas()
-        while self._space() != "]":
-            self._value(AFTER_ELEMENT)
-            self._comma("]")
-        self._take("]")
-
-    def _comma(self, closing: str) -> None:
-        if self._space() == closing:
-            return
-        self._take(",")
-        self._skip_commas()
-        if self._space() == closing:  # nothing follows it
-            self.out.pop()
-            self.kinds.add("stray_commas")
-
-    def _skip_commas(self) -> None:
-        while self._space() == ",":
-            self.at += 1
-            self.kinds.add("stray_commas")
-
-    def _value(self, after: re.Pattern[str]) -> None:
-        first = self._space()
-        if first == "{":
-            self._object(AFTER_ARGUMENT)
-        elif first == "[":
-            self._list()
-        elif first == '"':
-            self._string(after)
-        else:
-            self._number()
-
-    def _number(self) -> None:
-        if token := TOKEN.match(self.text, self.at):
-            self.out.append(token.group())
-        elif token := NO_NUMBER.match(self.text, self.at):
-            self.out.append("null")
-            self.kinds.add("non_json_number")
-        else:
-            raise Unmendable
-        self.at = token.end()
-
-    def _string(self, after: re.Pattern[str]) -> None:
-        if self._space() != '"':
-            raise Unmendable
-        start = end = self.at + 1
-        while (end := self.text.find('"', end)) >= 0:
-            if not self._is_escaped(end) and after.match(self.text, end + 1):
-                self.out.append(f'"{self._escaped(self.text[start:end])}"')
-                self.at = end + 1
-                return
-            end += 1
-        raise Unmendable
-
-    def _is_escaped(self, quote: int) -> bool:
-        before = quote
-        while self.text[before - 1] == "\\":
-            before -= 1
-        return (quote - before) % 2 == 1
-
-    def _escaped(self, content: str) -> str:
-        if "\\" in content or '"' in content:
-            content = self._valid_escapes(content)
-        if CONTROL.search(content):
-            self.kinds.add("control_characters")
-            content = CONTROL.sub(lambda c: f"\\u{ord(c.group()):04x}", content)
-        return content
-
-    def _valid_escapes(self, content: str) -> str:
-        """Escapes as they are; a backslash that begins none, a quote that has none, half a character: made valid."""
-        parts: list[str] = []
-        at = 0
-        for escape in ESCAPE.finditer(content):
-            parts += [self._unescaped(content[at : escape.start()]), escape.group()]
-            at = escape.end()
-        whole = "".join([*parts, self._unescaped(content[at:])])
-        if LONE_SURROGATE.search(whole):
-            pairs = [*SURROGATES.findall(whole), ""]
-            halves = [LONE_SURROGATE.sub(r"\\ufffd", part) for part in SURROGATES.split(whole)]
-            mended = "".join(half + pair for half, pair in zip(halves, pairs, strict=True))
-            self.kinds |= {"bad_utf8"} if mended != whole else set()
-            return mended
-        return whole
-
-    def _unescaped(self, part: str) -> str:
-        if "\\" in part:
-            self.kinds.add("raw_backslashes")
-            part = part.replace("\\", "\\\\")
-        if '"' in part:
-            self.kinds.add("unescaped_quotes")
-            part = part.replace('"', '\\"')
-        return part
