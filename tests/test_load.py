@@ -10,6 +10,7 @@ from make_trace import (
     Event,
     allocation,
     annotation,
+    frame,
     kernel,
     launch,
     make_trace,
@@ -361,3 +362,30 @@ def test_elements_that_are_no_events_are_dropped_and_counted(tmp_path: Path):
 def test_a_path_that_is_too_long_is_refused_in_one_line():
     with pytest.raises(BundleError, match="cannot be"):
         load("x" * 5000)
+
+
+def test_frames_are_read_the_same_alone_and_among_others():
+    frames = [frame(f"file{i % 70}.py({i % 9}): f", i, i + 0.125 * (i % 7), tid=i % 3) for i in range(9000)]
+    among = [event for i, one in enumerate(frames) for event in ([one, op("aten::mm", i, i + 1)] if i % 100 == 0 else [one])]
+    alone, mixed = make_trace(ONE_STEP, frames), make_trace(ONE_STEP, among)
+
+    def rows(trace: Trace) -> list[tuple[str, int, int, tuple[str, str], int]]:
+        host = trace.host[trace.host.category == t.PYTHON]
+        columns = zip(host.name, host.start_ns, host.end_ns, host.thread, host.external_id, strict=True)
+        return [(trace.names[n], int(s), int(e), trace.threads[thread], int(i)) for n, s, e, thread, i in columns]
+
+    assert len(rows(alone)) == 9000
+    assert rows(alone) == rows(mixed)
+    assert alone.coverage.by_category["python_function"] == 9000
+    assert alone.host.finished.all()
+
+
+@pytest.mark.parametrize(
+    "odd", [{"dur": -1}, {"dur": None}, {"cat": "cpu_op"}, {"name": 7}, {"ph": "i"}, {"tid": 1.5}]
+)
+def test_one_odd_event_among_frames_is_treated_as_anywhere(odd: dict[str, Any]):
+    frames = [frame("f.py(1): f", i, i + 1) for i in range(9000)]
+    among = [*frames[:8000], {**frame("odd", 5, 6), **odd}, *frames[8000:]]
+    coverage, alone = make_trace(ONE_STEP, among).coverage, make_trace(ONE_STEP, [{**frame("odd", 5, 6), **odd}]).coverage
+    assert coverage.total == alone.total + 9000
+    assert (coverage.dropped, coverage.ignored, coverage.used) == (alone.dropped, alone.ignored, alone.used + 9000)

@@ -99,7 +99,13 @@ class Collected:
     def add(self, chunk: Chunk) -> list[str]:
         """Take a chunk in; returns the names that were not seen before."""
         known = len(self.names)
-        events = self._counted(chunk)
+        if chunk.frames:
+            self._frames(chunk.events, chunk.start_ns, chunk.duration_ns)
+        else:
+            self._any(self._counted(chunk), chunk)
+        return list(islice(reversed(self.names), len(self.names) - known))
+
+    def _any(self, events: Sequence[Event], chunk: Chunk) -> None:
         categories = _rows([e.cat for e in events], self.categories, np.int32)
         self.learn_kinds()
         phases = _rows([e.ph for e in events], PHASES, np.uint8)
@@ -115,9 +121,8 @@ class Collected:
                 take(_at(events, rows), chunk.start_ns[rows], chunk.duration_ns[rows], self.kinds[own, 1], own)
         if len(kind) and (kind.min() == NO_KIND or kind.max() > MARKS):
             self._rest(events, chunk, categories, phases, kind)
-        return list(islice(reversed(self.names), len(self.names) - known))
 
-    def _counted(self, chunk: Chunk) -> Sequence[Event]:
+    def _counted(self, chunk: Chunk) -> Any:
         self.total += len(chunk.events) + chunk.malformed
         self.trouble["malformed_events"] += chunk.malformed
         self.trouble["text_timestamps"] += chunk.text_times
@@ -156,6 +161,24 @@ class Collected:
 
     # Ranges
 
+    def _frames(self, events: Sequence[Any], start: Ints, duration: Ints) -> None:
+        """As `_host`, for events of which all that matters is known beforehand."""
+        self.total += len(events)
+        row = self.categories["python_function"]
+        self.learn_kinds()
+        self.events_of[row] += len(events)
+        self.after_ops = False
+        threads = self._threads(events)
+        self._count_disorder(start, threads[1:] == threads[:-1])
+        self.host.extend(
+            start_ns=start, end_ns=start + duration, name=self._names(events), category=t.PYTHON, thread=threads, finished=True,
+            **dict.fromkeys(_IDS, -1),
+        )  # fmt: skip
+
+    def _count_disorder(self, start: Ints, same_kind: Mask) -> None:
+        """Of ranges of one thread and category that follow each other, those that begin before the one before."""
+        self.trouble["events_out_of_order"] += int(np.count_nonzero(same_kind & (start[1:] < start[:-1])))
+
     def _host(self, events: Sequence[Event], start: Ints, duration: Ints, category: Ints, file_category: Ints) -> None:
         linked: dict[str, Any] = dict.fromkeys(_IDS, -1) | {"finished": True}
         for categories, take in ((OP_LIKE, self._of_ops), (CALL_LIKE, self._of_calls)):
@@ -164,8 +187,7 @@ class Collected:
                 for name, values in take(_at(events, rows), file_category[rows], len(self.host) + rows).items():
                     linked[name] = _spread(values, rows, linked[name], len(events))
         threads = self._threads(events)
-        same_kind = (threads[1:] == threads[:-1]) & (category[1:] == category[:-1])
-        self.trouble["events_out_of_order"] += int(np.count_nonzero(same_kind & (start[1:] < start[:-1])))
+        self._count_disorder(start, (threads[1:] == threads[:-1]) & (category[1:] == category[:-1]))
         self.host.extend(
             start_ns=start, end_ns=start + duration, name=self._names(events), category=category, thread=threads, **linked
         )  # fmt: skip
@@ -237,13 +259,13 @@ class Collected:
             self.trouble["ids_beyond_int64"] += len(fits) - sum(fits)
             return _int_array([value if good else -1 for value, good in zip(values, fits, strict=True)])
 
-    def _names(self, events: Sequence[Event]) -> Ids:
+    def _names(self, events: Sequence[Any]) -> Ids:
         names: list[Any] = [e.name for e in events]
         if None in names or "" in names:
             names = [name or "(no name)" for name in names]
         return np.fromiter(map(self.names.__getitem__, names), np.int32, len(names))
 
-    def _threads(self, events: Sequence[Event]) -> Ids:
+    def _threads(self, events: Sequence[Any]) -> Ids:
         pids, tids = [e.pid for e in events], [e.tid for e in events]
         if not pids or pids.count(pids[0]) < len(pids):
             return _rows(list(zip(pids, tids, strict=True)), self.threads, np.int32)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -34,6 +34,18 @@ class Event(msgspec.Struct, gc=False):
     dur: float = NAN
     args: msgspec.Raw = NONE
     id: int | str | None = None
+
+
+class Frame(msgspec.Struct, gc=False):
+    """A Python frame: most events of a trace with stacks, one after the other, and nothing but these fields is told of them."""
+
+    ph: Literal["X"]
+    cat: Literal["python_function"]
+    name: str
+    pid: int | str
+    tid: int | str
+    ts: float
+    dur: float
 
 
 class WholeEvent(Event, gc=False):
@@ -84,12 +96,13 @@ class Header(msgspec.Struct, gc=False):
 class Chunk:
     """Some events in the order of the file; `start_ns`, `duration_ns`: int64, MISSING where an event has none that is usable."""
 
-    events: Sequence[Event]
+    events: Sequence[Event] | Sequence[Frame]
     start_ns: Ints
     duration_ns: Ints
     text_times: int = 0  # events whose times stand in quotes
     malformed: int = 0  # elements of the list that are no events at all
     mended: Mask | None = None  # which events did not stand so in the file
+    frames: bool = False  # all of them are Python frames
     judged: bool = False  # its names have been looked at for what they tell of the writer
 
 
@@ -98,9 +111,17 @@ class Decoder:
 
     def __init__(self) -> None:
         self.ways = [_as_floats, _as_whole_numbers, _as_text]
+        self.in_frames = False  # the last event was a frame, so the next ones are likely to be
 
     def chunk(self, text: Text) -> Chunk:
         """msgspec.DecodeError where the text is no JSON."""
+        if self.in_frames and self.ways[0] is _as_floats and (frames := _as_frames(text)) is not None:
+            return frames
+        chunk = self._any_chunk(text)
+        self.in_frames = bool(chunk.events) and chunk.events[-1].cat == "python_function"
+        return chunk
+
+    def _any_chunk(self, text: Text) -> Chunk:
         try:
             while (chunk := self.ways[0](text)) is None:
                 self.ways.pop(0)
@@ -110,16 +131,28 @@ class Decoder:
 
 
 _events = msgspec.json.Decoder(list[Event])
+_frames = msgspec.json.Decoder(list[Frame])
 _whole_events = msgspec.json.Decoder(list[WholeEvent])
 _exact_events = msgspec.json.Decoder(list[ExactEvent])
+
+
+def _as_frames(text: Text) -> Chunk | None:
+    """None where one of the events is none, or has no usable times."""
+    try:
+        events = _frames.decode(text)
+    except msgspec.ValidationError:
+        return None
+    times = _times(events)
+    if np.abs(times).max(initial=0) >= FLOAT_IS_EXACT_US or times[1].min(initial=0) < 0:
+        return None
+    times_ns = np.rint(times * 1000).astype(np.int64)
+    return Chunk(events, times_ns[0], times_ns[1], frames=True)
 
 
 def _as_floats(text: Text) -> Chunk | None:
     """None where a float is too coarse for one of the times."""
     events = _events.decode(text)
-    times = np.empty((2, len(events)))
-    times[0] = np.fromiter([e.ts for e in events], np.float64, len(events))
-    times[1] = np.fromiter([e.dur for e in events], np.float64, len(events))
+    times = _times(events)
     largest = np.abs(times).max(initial=0)
     if largest < FLOAT_IS_EXACT_US:
         return _chunk(events, np.rint(times * 1000).astype(np.int64))
@@ -130,6 +163,14 @@ def _as_floats(text: Text) -> Chunk | None:
     if np.abs(times).max() >= FLOAT_IS_EXACT_US:
         return None
     return _chunk(events, np.where(missing, MISSING, np.rint(times * 1000).astype(np.int64)))
+
+
+def _times(events: Sequence[Event] | Sequence[Frame]) -> Any:
+    """Starts and durations, microseconds."""
+    times = np.empty((2, len(events)))
+    times[0] = np.fromiter([e.ts for e in events], np.float64, len(events))
+    times[1] = np.fromiter([e.dur for e in events], np.float64, len(events))
+    return times
 
 
 def _as_whole_numbers(text: Text) -> Chunk | None:
