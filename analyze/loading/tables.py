@@ -228,7 +228,7 @@ def details(read: Read) -> dict[str, str]:
 def _refuse_two_writers(read: Read) -> None:
     """Pieces of events in the middle, and ops of two processes: two programs wrote their traces into one file."""
     ops = np.flatnonzero(read.collected.host.columns["category"].data[: len(read.collected.host)] == t.OP)
-    if read.found.repairs.dropped and len(ops):
+    if read.found.repairs.dropped > 1 and len(ops):  # one piece alone is more likely a damaged event of a merged file
         threads = list(read.collected.threads)
         used = np.unique(read.collected.host.columns["thread"].data[ops]).tolist()
         if len({str(threads[row][0]) for row in used}) > 1:

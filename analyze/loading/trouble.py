@@ -8,10 +8,7 @@ from ..trace import TraceWarning
 SENTENCES = {
     "truncated_file": "The file is cut off ({detail}): {count} events were read, what came after is lost. {whole}",
     "unescaped_quotes": "Events whose text holds quotes that were not escaped: {count}; repaired, nothing of them is lost.",
-    "raw_backslashes": (
-        "Events whose text holds backslashes that were not escaped: {count}; all backslashes of the file are taken as they "
-        "stand, nothing is lost."
-    ),
+    "raw_backslashes": "Events whose text holds backslashes that were not escaped: {count}; taken as they stand, none is lost.",
     "control_characters": "Events whose text holds control characters, which JSON forbids: {count}; repaired, nothing is lost.",
     "bad_utf8": "Events whose text is not valid UTF-8: {count}; each byte that is no character is shown as �.",
     "broken_borders": "Places between two events where a brace or comma is damaged: {count}; repaired, nothing is lost.",
