@@ -380,9 +380,7 @@ def test_frames_are_read_the_same_alone_and_among_others():
     assert alone.host.finished.all()
 
 
-@pytest.mark.parametrize(
-    "odd", [{"dur": -1}, {"dur": None}, {"cat": "cpu_op"}, {"name": 7}, {"ph": "i"}, {"tid": 1.5}]
-)
+@pytest.mark.parametrize("odd", [{"dur": -1}, {"dur": None}, {"cat": "cpu_op"}, {"name": 7}, {"ph": "i"}, {"tid": 1.5}])
 def test_one_odd_event_among_frames_is_treated_as_anywhere(odd: dict[str, Any]):
     frames = [frame("f.py(1): f", i, i + 1) for i in range(9000)]
     among = [*frames[:8000], {**frame("odd", 5, 6), **odd}, *frames[8000:]]
