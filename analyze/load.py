@@ -121,9 +121,7 @@ def _read(file: File, largest_bytes: int, processes: int, progress: Progress | N
         from .loading.parallel import read_by_two
 
         if (both := read_by_two(file, largest_bytes, progress)) is not None:
-            return Read(
-                file.name, both.header, both.collected, Findings(), both.reading, producer_of(both.header, both.collected)
-            )
+            return _whole(file, both.header, both.collected, Findings(), both.reading)
     try:
         return _read_once(file, largest_bytes, progress, raw_backslashes=False)
     except RawBackslashes:

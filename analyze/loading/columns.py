@@ -71,9 +71,8 @@ class Collected:
         self.shapes: Rows[bytes] = Rows()
         self.values: Rows[bytes] = Rows()
         self.categories: Rows[str | None] = Rows()
-        self.kinds = np.empty(
-            (0, 3), np.int8
-        )  # by row of categories: table, category there, whether its ids are spelled the old way
+        # By row of categories: its table, its category there, whether its ids are spelled the old way.
+        self.kinds = np.empty((0, 3), np.int8)
         ids = {"external_id": np.int32, "correlation": np.int32}
         self.host = Columns(
             **_RANGE, thread=np.int32, **ids, sequence=np.int32, forward_thread=np.int16, shapes=np.int32, finished=np.bool_
