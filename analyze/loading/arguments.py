@@ -4,7 +4,6 @@ Most events are Python frames, whose arguments tell nothing that is used: so arg
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -87,23 +86,9 @@ KEYS = tuple(
     for field in msgspec.structs.fields(kind)
     if field.name in names
 )
-QUOTED = {f.name: f'"{f.encode_name}"'.encode() for kind in (OpArgs, DeviceArgs) for f in msgspec.structs.fields(kind)}
 KEY_ROWS = {name: row for row, name in enumerate((*OP_TEXTS, *DEVICE_TEXTS))}
 
 _Args = TypeVar("_Args", OpArgs, CallArgs, DeviceArgs, MemoryArgs, LabelArgs)
-
-
-@dataclass(frozen=True)
-class Typed(Generic[_Args]):
-    """Arguments in the order of their events; `lost`: of how many events they are no object, and so taken as none."""
-
-    args: Sequence[_Args]
-    text: bytes  # of all of them
-    lost: int = 0
-
-    def may_have(self, field: str) -> bool:
-        """Whether any of them can have it: most chunks lack most of what few events carry."""
-        return QUOTED[field] in self.text
 
 
 class _Kind(Generic[_Args]):
@@ -139,15 +124,19 @@ class _Kind(Generic[_Args]):
 _KINDS: dict[type, Any] = {kind: _Kind(kind) for kind in KINDS}
 
 
-def typed(texts: Sequence[msgspec.Raw], kind: type[_Args]) -> Typed[_Args]:
-    """All at once; where a value has an odd type, each alone: one such value must not lose the others."""
+def typed(given: Sequence[msgspec.Raw | _Args], kind: type[_Args]) -> tuple[Sequence[_Args], int]:
+    """Arguments in the order of their events, and how many of them are no object, and so taken as none.
+
+    All at once; where a value has an odd type, each alone: one such value must not lose the others. Typed ones stay as they are.
+    """
+    if given and isinstance(given[0], kind):
+        return given, 0  # type: ignore[return-value]
     decoders: _Kind[_Args] = _KINDS[kind]
-    whole = b"[" + b",".join(texts) + b"]"
     try:
-        return Typed(decoders.strict.decode(whole), whole)
+        return decoders.strict.decode(b"[" + b",".join(given) + b"]"), 0  # type: ignore[arg-type]
     except (msgspec.DecodeError, UnicodeDecodeError):
-        each = [decoders.alone(text) for text in texts]
-        return Typed([kind() if args is None else args for args in each], whole, sum(args is None for args in each))
+        each = [decoders.alone(text) for text in given]  # type: ignore[arg-type]
+        return [kind() if args is None else args for args in each], sum(args is None for args in each)
 
 
 def number(value: Any, default: int = -1) -> int:

@@ -6,12 +6,14 @@ from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec.structs import astuple
 
 from .. import trace as t
 from ..trace import Ids, Ints, Mask
-from .arguments import DEVICE_TEXTS, KEY_ROWS, OP_TEXTS, CallArgs, DeviceArgs, LabelArgs, MemoryArgs, OpArgs, Typed, number, typed
+from .arguments import DEVICE_TEXTS, KEY_ROWS, OP_TEXTS, CallArgs, DeviceArgs, LabelArgs, MemoryArgs, OpArgs, number, typed
 from .events import MISSING, Chunk, Event
 from .growing import Columns, Rows
+from .known import CATEGORIES, FIRST_FLOW
 
 # What becomes of a complete event (ph X) of a category. NO_KIND: unknown, or nothing that is measured.
 NO_KIND, HOST, DEVICE, MARKS, INSTANT, SPAN = range(6)
@@ -100,32 +102,53 @@ class Collected:
         known = len(self.names)
         if chunk.frames:
             self._frames(chunk.events, chunk.start_ns, chunk.duration_ns)
+        elif chunk.known is not None:
+            self._known(chunk, chunk.known)
         else:
-            self._any(self._counted(chunk), chunk)
+            self._any(chunk)
         return list(islice(reversed(self.names), len(self.names) - known))
 
-    def _any(self, events: Sequence[Event], chunk: Chunk) -> None:
+    def _any(self, chunk: Chunk) -> None:
+        events = chunk.events
+        self.total += len(events) + chunk.malformed
+        self.trouble["malformed_events"] += chunk.malformed
+        self.trouble["text_timestamps"] += chunk.text_times
         categories = _rows([e.cat for e in events], self.categories, np.int32)
         self.learn_kinds()
         phases = _rows([e.ph for e in events], PHASES, np.uint8)
         self._count(categories, phases)
-        complete = phases == X
-        kind = np.where(complete, self.kinds[categories, 0], NO_KIND)
+        kind = np.where(phases == X, self.kinds[categories, 0], NO_KIND)
         self.after_ops = bool(len(kind)) and kind[-1] != HOST
+        self._tables(chunk, categories, kind)
+        if len(kind) and (kind.min() == NO_KIND or kind.max() > MARKS):
+            self._rest(events, chunk, categories, phases, kind)
+
+    def _known(self, chunk: Chunk, known: Ids) -> None:
+        """As `_any`, for events whose categories are all known, and whose arguments are typed."""
+        counts = np.bincount(known, minlength=len(CATEGORIES))
+        present = np.flatnonzero(counts)
+        row_of = np.zeros(len(CATEGORIES), np.int64)
+        row_of[present] = [self.categories[CATEGORIES[row]] for row in present.tolist()]
+        self.learn_kinds()
+        self.total += len(known)
+        self.events_of[row_of[present]] += counts[present]
+        categories = row_of[known]
+        kind = self.kinds[categories, 0]
+        self.after_ops = bool(len(kind)) and kind[-1] != HOST
+        if present.max(initial=0) >= FIRST_FLOW:
+            categories, kind = categories[known < FIRST_FLOW], kind[known < FIRST_FLOW]
+        self._tables(chunk, categories, kind)
+        if len(instants := np.flatnonzero(kind == INSTANT)):
+            self._allocations(chunk.events, chunk, instants)
+
+    def _tables(self, chunk: Chunk, categories: Ints, kind: Ints) -> None:
+        """Ranges, device work and marks, each to its table."""
         for table, take in ((HOST, self._host), (DEVICE, self._work), (MARKS, self._marks)):
             if len(rows := np.flatnonzero(kind == table)):
                 rows = self._timed(rows, chunk)
                 self.repaired += 0 if chunk.mended is None else int(chunk.mended[rows].sum())
                 own = categories[rows]
-                take(_at(events, rows), chunk.start_ns[rows], chunk.duration_ns[rows], self.kinds[own, 1], own)
-        if len(kind) and (kind.min() == NO_KIND or kind.max() > MARKS):
-            self._rest(events, chunk, categories, phases, kind)
-
-    def _counted(self, chunk: Chunk) -> Any:
-        self.total += len(chunk.events) + chunk.malformed
-        self.trouble["malformed_events"] += chunk.malformed
-        self.trouble["text_timestamps"] += chunk.text_times
-        return chunk.events
+                take(_at(chunk.events, rows), chunk.start_ns[rows], chunk.duration_ns[rows], self.kinds[own, 1], own)
 
     def learn_kinds(self) -> None:
         """Look up categories that were not seen before."""
@@ -193,63 +216,68 @@ class Collected:
 
     def _of_ops(self, events: Sequence[Event], file_category: Ints, rows: Ints) -> dict[str, Any]:
         """The columns that only operators and annotations have."""
-        found = self._typed(events, OpArgs)
-        args = found.args
+        args = self._typed(events, OpArgs)
         columns: dict[str, Any] = {
             "external_id": self._external(args, file_category),
-            "sequence": self._ids([a.sequence for a in args]),
-            "forward_thread": self._ids([a.forward_thread for a in args]),
+            "sequence": self._ids(args.sequence),
+            "forward_thread": self._ids(args.forward_thread),
         }
-        if found.may_have("finished"):
-            columns["finished"] = np.fromiter([a.finished for a in args], np.bool_, len(args))
-        if found.may_have("shapes"):
-            columns["shapes"] = _int_array([self.shapes[bytes(a.shapes)] if a.shapes else -1 for a in args])
-        self._keep_texts(self.host_arguments, found, OP_TEXTS, rows)
+        if not all(args.finished):
+            columns["finished"] = np.fromiter(args.finished, np.bool_, len(events))
+        if any(args.shapes):
+            columns["shapes"] = _int_array([self.shapes[bytes(text)] if text else -1 for text in args.shapes])
+        self._keep_texts(self.host_arguments, args, OP_TEXTS, rows)
         return columns
 
     def _of_calls(self, events: Sequence[Event], file_category: Ints, _rows: Ints) -> dict[str, Any]:
         """The columns that only runtime and driver calls have."""
-        args = self._typed(events, CallArgs).args
-        return {"external_id": self._external(args, file_category), "correlation": self._ids([a.correlation for a in args])}
+        args = self._typed(events, CallArgs)
+        return {"external_id": self._external(args, file_category), "correlation": self._ids(args.correlation)}
 
     def _work(self, events: Sequence[Event], start: Ints, duration: Ints, category: Ints, file_category: Ints) -> None:
         rows = len(self.device) + np.arange(len(events))
-        found = self._device(self.device, events, start, duration, category, file_category)
-        self._keep_texts(self.device_arguments, found, DEVICE_TEXTS, rows)
+        args = self._device(self.device, events, start, duration, category, file_category)
+        self._keep_texts(self.device_arguments, args, DEVICE_TEXTS, rows)
 
     def _marks(self, events: Sequence[Event], start: Ints, duration: Ints, category: Ints, file_category: Ints) -> None:
         self._device(self.marks, events, start, duration, category, file_category)
 
     def _device(
-        self, table: Columns, events: Sequence[Event], start: Ints, duration: Ints, category: Ints, file_category: Ints
-    ) -> Typed[DeviceArgs]:
-        found = self._typed(events, DeviceArgs)
-        args = found.args
+        self, table: Columns, events: Sequence[Any], start: Ints, duration: Ints, category: Ints, file_category: Ints
+    ) -> Any:
+        args = self._typed(events, DeviceArgs)
         table.extend(
             start_ns=start,
             end_ns=start + duration,
             name=self._names(events),
             category=category,
-            device=self._ids([a.device if a.device >= 0 else number(e.pid) for a, e in zip(args, events, strict=True)]),
-            stream=self._ids([a.stream if a.stream >= 0 else number(e.tid) for a, e in zip(args, events, strict=True)]),
+            device=self._given(args.device, events, "pid"),
+            stream=self._given(args.stream, events, "tid"),
             external_id=self._external(args, file_category),
-            correlation=self._ids([a.correlation for a in args]),
-            size_bytes=self._ids([a.size_bytes for a in args]),
+            correlation=self._ids(args.correlation),
+            size_bytes=self._ids(args.size_bytes),
         )
-        return found
+        return args
 
-    def _typed(self, events: Sequence[Event], kind: type[_Args]) -> Typed[_Args]:
-        found = typed([e.args for e in events], kind)
-        self.trouble["lost_arguments"] += found.lost
-        return found
+    def _typed(self, events: Sequence[Any], kind: type) -> Any:
+        """The arguments of all, one tuple for each field of their kind."""
+        args, lost = typed([e.args for e in events], kind)
+        self.trouble["lost_arguments"] += lost
+        return kind(*zip(*map(astuple, args), strict=True)) if args else kind(*((),) * len(kind.__struct_fields__))
 
-    def _external(self, args: Sequence[OpArgs | CallArgs | DeviceArgs], file_category: Ints) -> Ints:
-        ids = self._ids([a.external_id for a in args])
+    def _given(self, ids: Sequence[int], events: Sequence[Any], row: str) -> Ints:
+        """Where an argument is missing, the row on which the event is drawn."""
+        if ids and min(ids) < 0:
+            ids = [number(getattr(e, row)) if value < 0 else value for value, e in zip(ids, events, strict=True)]
+        return self._ids(ids)
+
+    def _external(self, args: Any, file_category: Ints) -> Ints:
+        ids = self._ids(args.external_id)
         if not OLD_CATEGORIES.isdisjoint(self.categories) and (self.kinds[file_category, 2]).any():
-            return np.where(ids == -1, self._ids([a.old_external_id for a in args]), ids)
+            return np.where(ids == -1, self._ids(args.old_external_id), ids)
         return ids
 
-    def _ids(self, values: list[int]) -> Ints:
+    def _ids(self, values: Sequence[int]) -> Ints:
         """int64; what does not fit is -1, as if it were absent, and counted."""
         try:
             return _int_array(values)
@@ -268,17 +296,19 @@ class Collected:
         pids, tids = [e.pid for e in events], [e.tid for e in events]
         if not pids or pids.count(pids[0]) < len(pids):
             return _rows(list(zip(pids, tids, strict=True)), self.threads, np.int32)
+        if tids.count(tids[0]) == len(tids):
+            return np.full(len(tids), self.threads[pids[0], tids[0]], np.int32)
         row_of = {tid: self.threads[pids[0], tid] for tid in dict.fromkeys(tids)}  # of one process, as nearly always
-        return _rows(tids, row_of, np.int32)
+        return np.fromiter(map(row_of.__getitem__, tids), np.int32, len(tids))
 
-    def _keep_texts(self, table: Columns, found: Typed[Any], keys: tuple[str, ...], rows: Ints) -> None:
+    def _keep_texts(self, table: Columns, args: Any, keys: tuple[str, ...], rows: Ints) -> None:
         """What few events carry: (row, key, JSON of the value), key by key."""
-        for key in filter(found.may_have, keys):
-            texts = [getattr(a, key) for a in found.args]
-            given = [i for i, text in enumerate(texts) if text]
-            values = self.values
-            codes = _int_array([values[bytes(texts[i])] for i in given], np.int32)
-            table.extend(row=rows[given], key=KEY_ROWS[key], value=codes)
+        for key in keys:
+            texts = getattr(args, key)
+            if any(texts):
+                given = np.fromiter(map(bool, texts), np.bool_, len(texts))
+                codes = list(map(self.values.__getitem__, map(bytes, filter(None, texts))))
+                table.extend(row=rows[given], key=KEY_ROWS[key], value=_int_array(codes, np.int32))
 
     # Everything that is no range of torch.profiler
 
@@ -304,9 +334,9 @@ class Collected:
 
     def _label(self, events: Sequence[Event]) -> None:
         named = [event for event in events if event.name == "process_name"]
-        for event, args in zip(named, self._typed(named, LabelArgs).args, strict=True):
-            if args.label is not None:
-                self.process_names[str(event.pid)] = args.label
+        for event, label in zip(named, self._typed(named, LabelArgs).label, strict=True):
+            if label is not None:
+                self.process_names[str(event.pid)] = label
 
     def _without_empty(self, count: int) -> None:
         """`{}` is no event: some writers end the list with it, to have no comma after the last one."""
@@ -319,12 +349,12 @@ class Collected:
         rows = np.array([row for row in rows.tolist() if events[row].name == MEMORY], np.int64)
         timed = rows[chunk.start_ns[rows] > MISSING]
         self.trouble["missing_ts"] += len(rows) - len(timed)
-        args = self._typed(_at(events, timed), MemoryArgs).args
+        args = self._typed(_at(events, timed), MemoryArgs)
         self.memory.extend(
             time_ns=chunk.start_ns[timed],
-            size_bytes=self._ids([a.size_bytes for a in args]),
-            device_type=self._ids([a.device_type for a in args]),
-            device=self._ids([a.device for a in args]),
+            size_bytes=self._ids(args.size_bytes),
+            device_type=self._ids(args.device_type),
+            device=self._ids(args.device),
         )
 
     def _others(self, events: Sequence[Event], chunk: Chunk, categories: Ints, rows: Ints) -> None:
@@ -353,7 +383,7 @@ def _at(events: Sequence[Event], rows: Ints) -> Sequence[Event]:
     return events if len(rows) == len(events) else [events[row] for row in rows.tolist()]
 
 
-def _int_array(values: list[int], dtype: type[np.signedinteger[Any]] = np.int64) -> Any:
+def _int_array(values: Sequence[int], dtype: type[np.signedinteger[Any]] = np.int64) -> Any:
     return np.fromiter(values, dtype, len(values))
 
 

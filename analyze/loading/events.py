@@ -8,7 +8,8 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from ..trace import Ints, Mask
+from ..trace import Ids, Ints, Mask
+from . import known
 from .arguments import NONE
 
 NOTHING = msgspec.Raw(b"")
@@ -16,6 +17,8 @@ NAN = float("nan")
 MISSING = np.iinfo(np.int64).min  # a time that an event lacks
 FLOAT_IS_EXACT_US = 2.0**43  # 101.8 days: below it a float of microseconds with 3 decimals gives the right nanosecond
 Text = bytes | bytearray | memoryview
+LONGEST_PAUSE = 63
+FRAME = known.CATEGORIES.index("python_function")
 LATEST_US = 2**52  # in nanoseconds it still fits int64, and as a Unix time it is in the year 2112
 
 
@@ -96,32 +99,46 @@ class Header(msgspec.Struct, gc=False):
 class Chunk:
     """Some events in the order of the file; `start_ns`, `duration_ns`: int64, MISSING where an event has none that is usable."""
 
-    events: Sequence[Event] | Sequence[Frame]
+    events: Sequence[Any]  # Event, or what is left of one
     start_ns: Ints
     duration_ns: Ints
     text_times: int = 0  # events whose times stand in quotes
     malformed: int = 0  # elements of the list that are no events at all
     mended: Mask | None = None  # which events did not stand so in the file
     frames: bool = False  # all of them are Python frames
+    known: Ids | None = None  # where all are of known.CATEGORIES: the row of each, also of flows, which `events` lacks
     judged: bool = False  # its names have been looked at for what they tell of the writer
 
 
 class Decoder:
-    """Texts of whole events, `[{…},{…}]` -> Chunk. Remembers how this file's times must be read: the fastest exact way."""
+    """Texts of whole events, `[{…},{…}]` -> Chunk. Remembers how this file's events must be read: the fastest exact way."""
 
     def __init__(self) -> None:
         self.ways = [_as_floats, _as_whole_numbers, _as_text]
         self.in_frames = False  # the last event was a frame, so the next ones are likely to be
+        self.pause = self.pauses = 0  # chunks until the known categories are tried again, after they failed
 
     def chunk(self, text: Text) -> Chunk:
         """msgspec.DecodeError where the text is no JSON."""
-        if self.in_frames and self.ways[0] is _as_floats and (frames := _as_frames(text)) is not None:
+        if self.ways[0] is not _as_floats:
+            return self.any_chunk(text)
+        if self.in_frames and (frames := _as_frames(text)) is not None:
             return frames
-        chunk = self._any_chunk(text)
-        self.in_frames = bool(chunk.events) and chunk.events[-1].cat == "python_function"
+        return self._known_chunk(text) or self.any_chunk(text)
+
+    def _known_chunk(self, text: Text) -> Chunk | None:
+        """Rarely tried where it never succeeds."""
+        if self.pause:
+            self.pause -= 1
+            return None
+        chunk = _as_known(text)
+        self.pauses = 0 if chunk else min(2 * self.pauses + 1, LONGEST_PAUSE)
+        self.pause = self.pauses
+        self.in_frames = chunk is not None and chunk.known is not None and bool((chunk.known[-1:] == FRAME).all())
         return chunk
 
-    def _any_chunk(self, text: Text) -> Chunk:
+    def any_chunk(self, text: Text) -> Chunk:
+        """Events as they are, their arguments as text."""
         try:
             while (chunk := self.ways[0](text)) is None:
                 self.ways.pop(0)
@@ -142,11 +159,26 @@ def _as_frames(text: Text) -> Chunk | None:
         events = _frames.decode(text)
     except msgspec.ValidationError:
         return None
+    times_ns = _times_ns(events)
+    return None if times_ns is None or times_ns[1].min(initial=0) < 0 else Chunk(events, *times_ns, frames=True)
+
+
+def _as_known(text: Text) -> Chunk | None:
+    """None where one of the events is of none of the known categories, or a float is too coarse for one of the times."""
+    decoded = known.decoded(text)
+    times_ns = None if decoded is None else _times_ns(decoded[0])
+    if decoded is None or times_ns is None:
+        return None
+    return Chunk(decoded[0], *times_ns, known=decoded[1])
+
+
+def _times_ns(events: Sequence[Any]) -> tuple[Ints, Ints] | None:
+    """None where a float is too coarse for one of the times."""
     times = _times(events)
-    if np.abs(times).max(initial=0) >= FLOAT_IS_EXACT_US or times[1].min(initial=0) < 0:
+    if np.abs(times).max(initial=0) >= FLOAT_IS_EXACT_US:
         return None
     times_ns = np.rint(times * 1000).astype(np.int64)
-    return Chunk(events, times_ns[0], times_ns[1], frames=True)
+    return times_ns[0], times_ns[1]
 
 
 def _as_floats(text: Text) -> Chunk | None:
@@ -165,7 +197,7 @@ def _as_floats(text: Text) -> Chunk | None:
     return _chunk(events, np.where(missing, MISSING, np.rint(times * 1000).astype(np.int64)))
 
 
-def _times(events: Sequence[Event] | Sequence[Frame]) -> Any:
+def _times(events: Sequence[Any]) -> Any:
     """Starts and durations, microseconds."""
     times = np.empty((2, len(events)))
     times[0] = np.fromiter([e.ts for e in events], np.float64, len(events))

@@ -19,7 +19,7 @@ from ...capture.errors import BundleError
 from .events import NOT_JSON, Chunk, Decoder, Header, is_json, loose_chunk
 from .repair import Repairs, Split, Whole, is_cut, whole_events
 
-CHUNK_BYTES = 1 << 19  # the objects of one chunk are still in a cache when they are freed, and numpy's calls are few
+CHUNK_BYTES = 1 << 17  # at least: with a block more, the objects of one chunk still fit the cache of a core when they are freed
 BROKEN_BYTES = 2 * CHUNK_BYTES  # text in which no cut proved right: looked at event by event
 LARGEST_BYTES = 1 << 26  # one event, or the metadata beside them: a few MB at the most in any real file
 LONGEST_KEY_BYTES = 1 << 10  # the key of the events with the spaces around it
@@ -140,7 +140,7 @@ class Reader:
     def _decoded(self, text: memoryview | bytes) -> Chunk:
         if not self.raw_backslashes:
             return self.decoder.chunk(text)
-        chunk = self.decoder.chunk(bytes(text).replace(b"\\", b"\\\\"))
+        chunk = self.decoder.any_chunk(bytes(text).replace(b"\\", b"\\\\"))
         self.found.repairs.kinds["raw_backslashes"] += sum("\\" in (event.name or "") for event in chunk.events)
         return chunk
 
@@ -158,7 +158,7 @@ class Reader:
     def _each(self, events: list[Whole]) -> Chunk:
         """Texts that are JSON each; what no decoder takes all the same is dropped and counted."""
         try:
-            chunk = self.decoder.chunk(b"[" + b",".join(event.text for event in events) + b"]")
+            chunk = self.decoder.any_chunk(b"[" + b",".join(event.text for event in events) + b"]")
         except NOT_JSON:
             good = [event for event in events if is_json(event.text)]
             self.found.repairs.dropped += len(events) - len(good)
