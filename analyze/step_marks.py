@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from . import trace as t
+from .loading.whole import PROFILER_STEP
 from .trace import Ints, Mask, Trace
 
-PROFILER_STEP = re.compile(r"ProfilerStep#\d+$")
 SERVING_STEP = re.compile(r"step\[(\w+)")
 PARTIAL_OPS_SHARE = 0.8  # a last step with fewer of the ops of the step before it was cut off
 PARTIAL_TIME_SHARE = 0.5  # of the median of the others

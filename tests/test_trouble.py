@@ -207,7 +207,7 @@ def test_a_cut_says_which_steps_are_whole_on_the_host(tmp_path: Path):
     text = trace_text(events)
     trace = load(written(tmp_path, text[: text.rindex('"ts": 5000350')]))
     (warning,) = trace.warnings
-    assert "Of 3 steps these lack nothing: ProfilerStep#1, ProfilerStep#2." in warning.message
+    assert "2 of 3 steps lack nothing: ProfilerStep#1, ProfilerStep#2." in warning.message
 
 
 def test_a_cut_says_which_steps_are_whole_on_the_device(tmp_path: Path):
@@ -217,7 +217,7 @@ def test_a_cut_says_which_steps_are_whole_on_the_device(tmp_path: Path):
     text = trace_text(steps, calls, kernels)
     trace = load(written(tmp_path, text[: text.rindex('"name": "k"')]))
     (warning,) = trace.warnings
-    assert "Of 3 steps these lack nothing: ProfilerStep#1, ProfilerStep#2." in warning.message
+    assert "2 of 3 steps lack nothing: ProfilerStep#1, ProfilerStep#2." in warning.message
 
 
 def test_text_after_the_end_is_ignored_and_counted(tmp_path: Path):

@@ -8,7 +8,7 @@ from .. import trace as t
 from ..launches import launches_without_record
 from ..trace import Ints, Trace
 
-PROFILER_STEP = re.compile(r"ProfilerStep#\d+$")
+PROFILER_STEP = re.compile(r"ProfilerStep#\d+$")  # the range that torch.profiler's step() marks
 MOST_NAMED = 4
 
 
@@ -28,7 +28,10 @@ def whole_sentence(trace: Trace) -> str:
         return ""
     named = ", ".join(trace.whole_steps[:MOST_NAMED])
     more = f" and {len(trace.whole_steps) - MOST_NAMED} more" if len(trace.whole_steps) > MOST_NAMED else ""
-    return f"Of {count} steps these lack nothing: {named}{more}." if named else f"None of {count} steps is whole."
+    steps = "1 step" if count == 1 else f"{count} steps"
+    if not named:
+        return f"Of {steps} none is whole."
+    return f"{len(trace.whole_steps)} of {steps} {'lacks' if len(trace.whole_steps) == 1 else 'lack'} nothing: {named}{more}."
 
 
 def _steps(trace: Trace) -> Ints:
