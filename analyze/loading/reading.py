@@ -26,6 +26,7 @@ LONGEST_KEY_BYTES = 1 << 10  # the key of the events with the spaces around it
 MOST_CUTS = 3  # borders tried from the end of a chunk before it is looked at event by event
 EVENTS_KEY = re.compile(rb'"traceEvents"[ \t\r\n]*:[ \t\r\n]*\[')
 CUT = re.compile(rb'\}[ \t\r\n]*(,)[ \t\r\n]*\{[ \t\r\n]*"(?:ph|name|cat|pid|tid|ts|args|dur|id)"[ \t\r\n]*:')
+ANY_CUT = re.compile(rb"\}[ \t\r\n]*(,)[ \t\r\n]*\{")  # where no event begins with a key that is known
 CUT_WITHIN = 1 << 13  # bytes at the end of a chunk in which its last border is looked for first
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SECOND_TRACE = re.compile(rb'"traceEvents"[ \t\r\n]*:|"schemaVersion"[ \t\r\n]*:')
@@ -301,9 +302,11 @@ def _all_of(blocks: Iterator[bytes]) -> bytes:
 
 def _last_commas(text: bytearray) -> list[int]:
     """Places of the commas between two events, the last first."""
-    near = [match.start(1) for match in CUT.finditer(text, max(0, len(text) - CUT_WITHIN))]
-    found = near or [match.start(1) for match in CUT.finditer(text)]
-    return found[: -MOST_CUTS - 1 : -1]
+    near = max(0, len(text) - CUT_WITHIN)
+    for border, begin in ((CUT, near), (CUT, 0), (ANY_CUT, near)):
+        if found := [match.start(1) for match in border.finditer(text, begin)]:
+            return found[: -MOST_CUTS - 1 : -1]
+    return []
 
 
 def _header(text: bytes) -> Header | None:
