@@ -2,7 +2,15 @@
 
 import re
 
-COMMUNICATION = re.compile(
+import numpy as np
+
+from . import trace as t
+from .trace import Ids, Trace
+
+COMPUTE, COMMUNICATION, COPY = range(3)  # of a piece of device work: `work_class`
+CLASSES = ("compute", "communication", "copy")
+
+COMMUNICATION_NAME = re.compile(
     r"nccl|rccl|cross_device_reduce|multimem_|(one|two)_shot_all_?reduce|symm_mem|deep_ep|nvshmem", re.IGNORECASE
 )
 SPEAKING = (r"\w+Functor\b", r"\w+_kernel_cuda\b", r"\w+_kernel_impl\b", r"\w+Ops?\b", r"\w+_kernel\b")
@@ -15,7 +23,14 @@ def device_class(category: str, name: str) -> str:
     """By category first (gpu_memcpy is copy, gpu_memset compute), then by name."""
     if category == "gpu_memcpy":
         return "copy"
-    return "communication" if category == "kernel" and COMMUNICATION.search(name) else "compute"
+    return "communication" if category == "kernel" and COMMUNICATION_NAME.search(name) else "compute"
+
+
+def work_class(trace: Trace) -> Ids:
+    """For each piece of device work COMPUTE, COMMUNICATION or COPY: copies by their category, else by name; memsets compute."""
+    communicates = np.array([COMMUNICATION_NAME.search(name) is not None for name in trace.names], bool)
+    found = np.where(communicates[trace.device.name] & (trace.device.category == t.KERNEL), COMMUNICATION, COMPUTE)
+    return np.where(trace.device.category == t.MEMCPY, COPY, found).astype(np.int8)
 
 
 def short_name(name: str) -> str:

@@ -1,6 +1,7 @@
 """Runtime calls and device work -> which call launched what, and what makes device times hard to trust."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,11 +14,12 @@ END_OF_TIME = np.iinfo(np.int64).max // 2
 
 def launch_start(trace: Trace) -> Ints:
     """For each piece of device work, the start of the runtime call with its correlation, or -1."""
-    call = _launching_call(trace)
+    call = launching_call(trace)
     return np.where(call >= 0, trace.host.start_ns[np.maximum(call, 0)], -1) if len(trace.host) else call
 
 
-def _launching_call(trace: Trace) -> Ints:
+@lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
+def launching_call(trace: Trace) -> Ints:
     """For each piece of device work, the row of the runtime call with its correlation, or -1."""
     host, work = trace.host, trace.device
     calls = np.flatnonzero((host.category == t.RUNTIME) & (host.correlation > 0))
@@ -32,7 +34,7 @@ def missing_work(trace: Trace) -> str | None:
     """Launch calls without a record of their work, or records without a time: the GPU did more than the file tells."""
     if trace.untimed_work:
         return f"device events without a time: {trace.untimed_work}"
-    recorded = _recorded(trace, _calls(trace, _is_launch))
+    recorded = _recorded(trace, calls_named(trace, is_launch))
     if lost := int((~recorded).sum()):
         return f"launch calls without a record of their work: {lost} of {len(recorded)}"
     return None
@@ -40,20 +42,20 @@ def missing_work(trace: Trace) -> str | None:
 
 def launches_without_record(trace: Trace) -> Ints:
     """Rows of the host ranges that launch something of which the file holds no record."""
-    calls = np.flatnonzero(_calls(trace, _is_launch))
+    calls = np.flatnonzero(calls_named(trace, is_launch))
     correlation = trace.host.correlation[calls]
     return calls[(correlation > 0) & ~np.isin(correlation, trace.device.correlation)]
 
 
 def hidden_in_graphs(trace: Trace) -> str | None:
     """Launches of CUDA graphs without a record: one can hold any number of kernels."""
-    recorded = _recorded(trace, _calls(trace, _is_graph_launch))
+    recorded = _recorded(trace, calls_named(trace, is_graph_launch))
     if lost := int((~recorded).sum()):
         return f"graph launches without a record of the kernels inside: {lost} of {len(recorded)}"
     return None
 
 
-def _calls(trace: Trace, named: Callable[[str], bool]) -> Mask:
+def calls_named(trace: Trace, named: Callable[[str], bool]) -> Mask:
     """Runtime calls by name."""
     calls = trace.host.category == t.RUNTIME
     calls[calls] = np.array([named(name) for name in trace.names], bool)[trace.host.name[calls]]
@@ -65,15 +67,15 @@ def _recorded(trace: Trace, calls: Mask) -> Mask:
     return np.isin(correlation[correlation > 0], trace.device.correlation)
 
 
-def _is_launch(name: str) -> bool:
+def is_launch(name: str) -> bool:
     return ("Launch" in name and "LaunchHostFunc" not in name) or name.startswith("urEnqueueKernel")
 
 
-def _is_graph_launch(name: str) -> bool:
+def is_graph_launch(name: str) -> bool:
     return "GraphLaunch" in name
 
 
-def _is_device_wait(name: str) -> bool:
+def is_device_wait(name: str) -> bool:
     return name.endswith(("DeviceSynchronize", "CtxSynchronize"))
 
 
@@ -93,7 +95,7 @@ def _waited_until(trace: Trace) -> Ints:
     The end of time where there is none, and where several devices work: the file does not say which of them a call waits for.
     """
     never = np.full(len(trace.device), END_OF_TIME)
-    call, waits = _launching_call(trace), trace.host[_calls(trace, _is_device_wait)]
+    call, waits = launching_call(trace), trace.host[calls_named(trace, is_device_wait)]
     if not len(waits) or len(np.unique(trace.device.device)) > 1:
         return never
     waits = waits[np.argsort(waits.start_ns)]

@@ -22,6 +22,19 @@ class Section:
     def findings(self) -> tuple[Finding, ...]:
         return getattr(self.result, "findings", ())
 
+    @property
+    def measures(self) -> Mapping[str, Any]:
+        """What the JSON tells beside tables: name -> value, in the unit that ends the name (`busy_ns`, `busy_share`).
+
+        A value may be a list, or an object whose keys are names, devices or ranks.
+        """
+        return getattr(self.result, "measures", {})
+
+    @property
+    def withheld(self) -> Mapping[str, str]:
+        """Names of measures that apply and cannot be trusted -> why."""
+        return getattr(self.result, "withheld", {})
+
 
 def run(analyses: Mapping[str, Callable[..., Any]], *traces: Trace) -> tuple[Section, ...]:
     """Ask every question; only MissingData becomes a section without a result, a bug stays a traceback."""

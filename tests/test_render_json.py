@@ -10,7 +10,8 @@ import pytest
 from make_report import H200, KINDS, STEPS, diff_report_of, gpu, reports, run_report_of, training, without_steps, write
 from make_trace import op, step
 
-from longpole.reports.render_json import pct, render_json, us
+from longpole.reports.measures import json_name, pct, told, us
+from longpole.reports.render_json import render_json
 
 SUMMARY_KEYS = [
     "schema", "source", "coverage", "warnings", "withheld", "measures", "ops", "kernels", "steps", "devices", "streams", "phases",
@@ -330,3 +331,22 @@ def test_too_few_steps_claim_nothing(tmp_path: Path):
     assert diff["step"]["verdict"] == "too_few_steps"
     assert diff["step"]["ci_low_us"] is None
     assert "speedup_low" not in diff["step"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted_name", "wanted"),
+    [
+        ("gpu_busy_ns", 1234, "gpu_busy_us", 1.234),
+        ("overlap_share_of_comm", 0.25, "overlap_pct_of_comm", 25.0),
+        ("gpu_busy_share_lower_bound", float("nan"), "gpu_busy_pct_lower_bound", None),
+        ("wait_ns", {0: 800_000, 1: 0}, "wait_us", {"0": 800.0, "1": 0.0}),
+        ("queue_delay_ns", [1000, 2500], "queue_delay_us", [1.0, 2.5]),
+        ("sync_count", 3, "sync_count", 3),
+        ("comms_id", "17293822569102704641", "comms_id", "17293822569102704641"),
+        ("pageable_h2d_gbps", 4.0, "pageable_h2d_gbps", 4.0),
+        ("nested", True, "nested", True),
+        ("transfer", 3, "transfer", 3),
+    ],
+)
+def test_a_measure_of_an_analysis_is_told_in_the_unit_of_the_json(name: str, value: object, wanted_name: str, wanted: object):
+    assert (json_name(name), told(name, value)) == (wanted_name, wanted)

@@ -10,7 +10,7 @@ from ...capture.errors import MissingData
 from .. import trace as t
 from ..grouping import group_sums
 from ..intervals import length, union
-from ..kernels import device_class, short_name
+from ..kernels import COMPUTE, device_class, short_name, work_class
 from ..launches import clock_offset, hidden_in_graphs, launch_start, missing_work
 from ..step_time import step_time
 from ..trace import DeviceRanges, Mask, Trace
@@ -49,7 +49,10 @@ def gpu_kernels(trace: Trace) -> GpuKernels:
         raise MissingData("The trace holds no GPU work; on a GPU machine capture with CUDA activity on.")
     busy_withheld = clock_offset(trace) or hidden_in_graphs(trace)
     lower_bound = None if busy_withheld else missing_work(trace)
-    devices = pd.DataFrame([_device(trace, int(d), work[work.device == d]) for d in np.unique(work.device)])
+    compute = work_class(trace) == COMPUTE
+    devices = pd.DataFrame(
+        [_device(trace, int(d), work[work.device == d], compute[work.device == d]) for d in np.unique(work.device)]
+    )
     if busy_withheld:
         devices["busy_share"] = float("nan")
     if busy_withheld or lower_bound:
@@ -105,9 +108,9 @@ def _kernels(trace: Trace, work: DeviceRanges) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def _device(trace: Trace, device: int, work: DeviceRanges) -> dict[str, int | float]:
+def _device(trace: Trace, device: int, work: DeviceRanges, compute: Mask) -> dict[str, int | float]:
     busy = length(*union(work.start_ns, work.end_ns))
-    kernels, copies, compute = work.category == t.KERNEL, work.category == t.MEMCPY, _of_class(trace, work, "compute")
+    kernels, copies = work.category == t.KERNEL, work.category == t.MEMCPY
     duration = work.end_ns - work.start_ns
     return {
         "device": device,
@@ -123,13 +126,6 @@ def _device(trace: Trace, device: int, work: DeviceRanges) -> dict[str, int | fl
         "copy_count": int(copies.sum()),
         "copy_sum_ns": int(duration[copies].sum()),
     }
-
-
-def _of_class(trace: Trace, work: DeviceRanges, device_class_name: str) -> Mask:
-    kind, kinds = pd.factorize(work.name.astype(np.int64) * len(CATEGORY_NAMES) + work.category)
-    pairs = [divmod(int(pair), len(CATEGORY_NAMES)) for pair in kinds]
-    of_class = [device_class(CATEGORY_NAMES[category], str(trace.names[name])) == device_class_name for name, category in pairs]
-    return np.array(of_class, bool)[kind]
 
 
 def _streams(work: DeviceRanges) -> list[tuple[tuple[int, int], DeviceRanges]]:

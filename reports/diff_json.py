@@ -1,0 +1,94 @@
+"""Report on two runs -> the object of its JSON, `longpole.diff/1`."""
+
+import math
+
+import pandas as pd
+
+from ..analyze.diffs.step_change import StepChange
+from ..analyze.diffs.total_changes import TotalChanges
+from .measures import Json, pct, us
+from .model import Report
+from .run_json import source_of, verdict_of
+
+SCHEMA = "longpole.diff/1"
+STEP_CHANGE = (
+    "before_us", "after_us", "change_us", "change_pct", "before_median_us", "after_median_us", "ci_low_us", "ci_high_us",
+    "speedup", "verdict",
+)  # fmt: skip
+
+
+def difference(report: Report) -> Json:
+    """What changed between two runs, per step where that is known."""
+    step, totals, comparable = report.result("step_change"), report.result("total_changes"), report.result("comparability")
+    reasons = comparable.reasons + (totals.unequal if totals else [])
+    return {
+        "schema": SCHEMA,
+        "sources": [source_of(recording) for recording in report.recordings],
+        "comparable": {"comparable": not reasons, "reasons": reasons},
+        "steps": _step_counts(step, totals),
+        "step": _step_change(step, comparable.comparable) if step else dict.fromkeys(STEP_CHANGE),
+        "unprofiled": _unprofiled_change(step) if step else None,
+        "rows": sorted(_changed_rows(report), key=lambda row: -abs(row["change_us"])),
+        "withheld": {} if step else {"step": " ".join(dict.fromkeys(r.withheld for r in report.recordings if r.withheld))},
+        "verdict": verdict_of(report),
+    }
+
+
+def _step_counts(step: StepChange | None, totals: TotalChanges | None) -> Json:
+    if step:
+        return {"base": step.before.count, "new": step.after.count}
+    return {"base": totals.before_steps, "new": totals.after_steps} if totals else {"base": None, "new": None}
+
+
+def _changed_rows(report: Report) -> list[Json]:
+    phases, ops, totals = report.result("phase_changes"), report.result("op_changes"), report.result("total_changes")
+    return [
+        *(_rows("phase", phases.rows) if phases else []),
+        *(_rows("op", ops.ops) + _rows("kernel", ops.kernels) if ops else []),
+        *(_rows("op", totals.host) + _rows("kernel", totals.device) if totals else []),
+    ]
+
+
+def _step_change(step: StepChange, comparable: bool) -> Json:
+    low, high = (step.interval.low, step.interval.high) if step.interval else (math.nan, math.nan)
+    return {
+        "before_us": us(step.before.mean_ns),
+        "after_us": us(step.after.mean_ns),
+        "change_us": us(step.change_ns),
+        "change_pct": pct(step.change_share),
+        "before_median_us": us(step.before.median_ns),
+        "after_median_us": us(step.after.median_ns),
+        "ci_low_us": us(low),
+        "ci_high_us": us(high),
+        "speedup": round(step.speedup_ratio, 4),
+        **_speedup_interval(step),
+        "verdict": step.verdict if comparable else None,
+    }
+
+
+def _speedup_interval(step: StepChange) -> Json:
+    interval = step.speedup_interval
+    return {} if interval is None else {"speedup_low": round(interval.low, 4), "speedup_high": round(interval.high, 4)}
+
+
+def _unprofiled_change(step: StepChange) -> Json | None:
+    """Mean steps without the profiler; null where a side lacks them."""
+    before, after, interval = step.unprofiled_before_ns, step.unprofiled_after_ns, step.unprofiled_interval
+    if not before or not after:
+        return None
+    low, high = (interval.low, interval.high) if interval else (math.nan, math.nan)
+    return {
+        "before_us": us(before), "after_us": us(after), "change_us": us(after - before), "change_pct": pct(after / before - 1),
+        "ci_low_us": us(low), "ci_high_us": us(high),
+    }  # fmt: skip
+
+
+def _rows(kind: str, rows: pd.DataFrame) -> list[Json]:
+    return [
+        {
+            "kind": kind, "name": str(r["name"]), "before_us": us(r["before_ns"]), "after_us": us(r["after_ns"]),
+            "change_us": us(r["change_ns"]),
+            "ci_low_us": us(r["low_change_ns"]), "ci_high_us": us(r["high_change_ns"]), "status": r["status"],
+        }
+        for r in rows.to_dict("records")
+    ]  # fmt: skip

@@ -1,0 +1,240 @@
+"""Report on a run -> the object of its JSON, `longpole.summary/1`."""
+
+from typing import Any
+
+from ..analyze.findings import Evidence, Finding
+from .headline import unprofiled_savings
+from .measures import Json, measures_of, pct, us, withheld_of
+from .model import Recording, Report
+from .prose import sentence
+
+SCHEMA = "longpole.summary/1"
+
+
+def summary(report: Report) -> Json:
+    """Everything about one run; of several ranks each measure by rank, each row with its rank."""
+    whole = _of_rank(report)
+    if not report.ranks:
+        return whole
+    by_rank = {other.rank: _of_rank(other) for other in report.ranks}
+    for key in ("steps", "devices", "streams"):
+        whole[key] = [row for one in by_rank.values() for row in one[key]]
+    whole["source"] |= {
+        "paths": list(dict.fromkeys(path for one in by_rank.values() for path in one["source"]["paths"])),
+        "rank_ids": list(by_rank),
+        "explained_rank": report.rank,
+        "files": [file for one in by_rank.values() for file in one["source"]["files"]],
+    }
+    names = dict.fromkeys(name for one in by_rank.values() for name in one["measures"])
+    whole["measures"] = {
+        name: {key: value for rank, one in by_rank.items() for key, value in _keyed(rank, one["measures"].get(name)).items()}
+        for name in names
+    }
+    whole["warnings"] = [{**warning, "rank": rank} for rank, one in by_rank.items() for warning in one["warnings"]]
+    whole["ranks"] = [
+        {"rank": int(r["rank"]), "window_us": us(r["window_ns"]), "gpu_busy_us": us(r["busy_ns"])}
+        for r in report.result("ranks").rows.to_dict("records")
+    ]
+    return whole
+
+
+def _keyed(rank: int, value: Any) -> Json:
+    """By rank; what a rank gives by device: by "rank:device"."""
+    by_device = isinstance(value, dict) and value and all(key.isdecimal() for key in value)
+    return {f"{rank}:{device}": of for device, of in value.items()} if by_device else {str(rank): value}
+
+
+def _of_rank(report: Report) -> Json:
+    recording, withheld = report.recordings[0], withheld_of(report)
+    return {
+        "schema": SCHEMA,
+        "source": source_of(recording),
+        "coverage": _coverage(report, recording),
+        "warnings": [
+            {"code": w.code, "count": w.count, "message": w.message, "harmless": w.harmless} for w in recording.warnings
+        ],
+        "withheld": withheld,
+        "measures": {**measures_of(report), **dict.fromkeys(withheld)},
+        "ops": _ops(report),
+        "kernels": _kernels(report),
+        "steps": _steps(report),
+        "devices": _devices(report),
+        "streams": _streams(report),
+        "phases": _phases(report),
+        "idle": [],
+        "ranks": [],
+        "findings": [_finding(f, recording, unprofiled_savings(report)) for f in report.findings],
+        "verdict": verdict_of(report),
+    }
+
+
+def source_of(recording: Recording) -> Json:
+    """Where a recording comes from."""
+    source = recording.source
+    return {
+        "paths": [recording.source.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]],
+        "producer": source.producer,
+        "torch": recording.torch,
+        "rank_ids": [source.rank or 0],
+        "world_size": source.world_size,
+        "devices": list(source.devices),
+        "files": [{"name": file.name, "sha256": file.sha256} for file in source.files],
+        "origin_ns": recording.origin_ns,
+    }
+
+
+def _coverage(report: Report, recording: Recording) -> Json:
+    c, steps = recording.coverage, report.result("steps")
+    return {
+        "events_total": c.total,
+        "events_used": c.used,
+        "events_good": c.used,
+        "events_repaired": c.repaired,
+        "events_ignored": c.ignored,
+        "events_dropped": c.dropped,
+        "events_repaired_or_dropped": c.repaired + c.dropped,
+        "events_by_cat": dict(sorted(c.by_category.items())),
+        "steps_partial": int(steps.rows["partial"].sum()) if steps else 0,
+        "window": steps.window if steps else "trace",
+        **c.health,
+    }
+
+
+def _ops(report: Report) -> list[Json]:
+    table = report.result("op_table")
+    if table is None:
+        return []
+    self_cpu, self_device = max(1, table.self_cpu_ns), max(1, table.self_device_ns)
+    rows = table.rows.sort_values("self_cpu_ns", ascending=False, kind="stable").to_dict("records")
+    return [
+        {
+            "name": r["name"],
+            "device_type": r["device_type"],
+            "is_user_annotation": bool(r["is_user_annotation"]),
+            "input_shapes": r["input_shapes"] or None,
+            "count": int(r["count"]),
+            "self_cpu_us": us(r["self_cpu_ns"]),
+            "cpu_us": us(r["cpu_ns"]),
+            "self_device_us": us(r["self_device_ns"]),
+            "device_us": us(r["device_ns"]),
+            "cpu_us_per_call": us(r["cpu_ns"] / r["count"]),
+            "device_us_per_call": us(r["device_ns"] / r["count"]),
+            "self_cpu_pct": pct(r["self_cpu_ns"] / self_cpu),
+            "cpu_pct": pct(r["cpu_ns"] / self_cpu),
+            "self_device_pct": pct(r["self_device_ns"] / self_device),
+        }
+        for r in rows
+    ]
+
+
+def _kernels(report: Report) -> list[Json]:
+    gpu = report.result("gpu_kernels")
+    if gpu is None:
+        return []
+    return [
+        {
+            "name": r["name"],
+            "short_name": r["short_name"],
+            "cat": r["cat"],
+            "kernel_class": r["device_class"],
+            "device": int(r["device"]),
+            "count": int(r["count"]),
+            **{f"{key}_us": us(r[f"{key}_ns"]) for key in ("total", "mean", "min", "max")},
+            "share_pct": pct(r["total_share"]),
+        }
+        for r in gpu.kernels.to_dict("records")
+    ]
+
+
+def _steps(report: Report) -> list[Json]:
+    steps = report.result("steps")
+    if steps is None:
+        return []
+    return [
+        {
+            "index": index,
+            "name": r["name"],
+            "rank": report.recordings[0].source.rank or 0,
+            "phase": r["kind"] or None,
+            "start_us": us(r["start_ns"]),
+            "step_us": us(r["step_ns"]),
+            "partial": bool(r["partial"]),
+            "outlier": bool(r["outlier"]),
+        }
+        for index, r in enumerate(steps.rows.to_dict("records"))
+    ]
+
+
+def _devices(report: Report) -> list[Json]:
+    gpu = report.result("gpu_kernels")
+    if gpu is None:
+        return []
+    rank = report.recordings[0].source.rank or 0
+    return [
+        {
+            "device": int(r["device"]), "rank": rank, "gpu_busy_us": us(r["busy_ns"]), "gpu_idle_us": us(r["idle_ns"]),
+            "gpu_busy_pct": pct(r["busy_share"]), "gpu_span_us": us(r["span_ns"]), "kernel_count": int(r["kernel_count"]),
+            "kernel_sum_us": us(r["kernel_sum_ns"]),
+        }
+        for r in gpu.devices.to_dict("records")
+    ]  # fmt: skip
+
+
+def _streams(report: Report) -> list[Json]:
+    gpu = report.result("gpu_kernels")
+    rows = [] if gpu is None else gpu.streams.to_dict("records")
+    return [
+        {
+            "device": r["device"],
+            "stream": r["stream"],
+            "kernel_count": r["kernel_count"],
+            "sum_us": us(r["sum_ns"]),
+            "busy_us": us(r["busy_ns"]),
+        }
+        for r in rows
+    ]
+
+
+def _phases(report: Report) -> list[Json]:
+    phases = report.result("phases")
+    rows = [] if phases is None else phases.rows.to_dict("records")
+    return [{"phase": r["phase"], "us_per_step": us(r["mean_ns"]), "share_pct": pct(r["phase_share"])} for r in rows]
+
+
+def _finding(finding: Finding, recording: Recording, unprofiled: dict[str, float]) -> Json:
+    without = unprofiled.get(finding.id)
+    return {
+        "id": finding.id,
+        "problem": sentence(finding.problem),
+        "advice": sentence(finding.advice),
+        "saving_us_per_step": us(finding.saving_ns),
+        "saving_low_us": us(finding.low_ns),
+        "saving_high_us": us(finding.high_ns),
+        "saving_unprofiled_us": None if without is None else us(without),
+        "confidence": finding.confidence,
+        "evidence": [_evidence(e, recording.source.rank or 0) for e in finding.evidence],
+    }
+
+
+def _evidence(evidence: Evidence, rank: int) -> Json:
+    in_us = evidence.name.endswith("_ns")
+    start, end = evidence.start_ns, evidence.end_ns
+    return {
+        "label": evidence.label,
+        "value": us(evidence.value) if in_us else evidence.value,
+        "unit": "us" if in_us else evidence.name.rsplit("_", 1)[-1],
+        "rank": rank,
+        "start_us": None if start is None else us(start),
+        "end_us": None if end is None else us(end),
+    }
+
+
+def verdict_of(report: Report) -> Json:
+    """The one sentence, and what it rests on."""
+    verdict = report.verdict
+    return {
+        "bound": verdict.bound,
+        "sentence": sentence(verdict.sentence),
+        "confidence": verdict.confidence,
+        "top": verdict.top,
+    }
