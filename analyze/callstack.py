@@ -57,7 +57,7 @@ def tree_sum(parent: Ids, value: Ints) -> Ints:
     total = value.astype(np.int64)
     if not value.any():
         return total
-    depth = _depths(parent)
+    depth = depths(parent)
     ends = np.cumsum(np.bincount(depth))
     by_depth = np.argsort(depth.astype(np.min_scalar_type(len(ends))), kind="stable")  # narrow integers are sorted by radix
     for rows in np.split(by_depth, ends[:-1])[:0:-1]:
@@ -65,7 +65,7 @@ def tree_sum(parent: Ids, value: Ints) -> Ints:
     return total
 
 
-def _depths(parent: Ids) -> Ids:
+def depths(parent: Ids) -> Ids:
     """How many ranges are around each."""
     nothing = len(parent)
     above = np.append(np.where(parent >= 0, parent, nothing).astype(np.int32), np.int32(nothing))
