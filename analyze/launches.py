@@ -81,12 +81,22 @@ def is_device_wait(name: str) -> bool:
 
 def clock_offset(trace: Trace) -> str | None:
     """Work before its launch, or after a wait for it: host and device do not share one clock."""
-    launched = launch_start(trace)
-    if early := int(((launched >= 0) & (trace.device.start_ns < launched - CLOCK_TOLERANCE_NS)).sum()):
+    if early := started_early(trace):
         return f"the two clocks disagree: device events that start before the call that launched them, {early}"
-    if late := int((trace.device.end_ns > _waited_until(trace) + CLOCK_TOLERANCE_NS).sum()):
+    if late := ended_late(trace):
         return f"the two clocks disagree: device events that end after a wait for them returned, {late}"
     return None
+
+
+def started_early(trace: Trace) -> int:
+    """Device events that start before the call that launched them."""
+    launched = launch_start(trace)
+    return int(((launched >= 0) & (trace.device.start_ns < launched - CLOCK_TOLERANCE_NS)).sum())
+
+
+def ended_late(trace: Trace) -> int:
+    """Device events that end after a wait for them returned."""
+    return int((trace.device.end_ns > _waited_until(trace) + CLOCK_TOLERANCE_NS).sum())
 
 
 def _waited_until(trace: Trace) -> Ints:

@@ -75,6 +75,9 @@ class Allocations(Table):
     size_bytes: Ints
     device_type: Ids  # 0 CPU, 1 CUDA, as in c10::DeviceType
     device: Ids  # -1 for the CPU
+    thread: Ids  # row of Trace.threads: who asked for it
+    address: Ints  # an allocation and its release have the same one; -1 where not recorded
+    total_bytes: Ints  # what the allocator of that device holds afterwards, by its own count; -1 where not recorded
 
 
 @dataclass(frozen=True, eq=False)

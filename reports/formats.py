@@ -57,6 +57,8 @@ def share(fraction: float, sign: bool = False) -> str:
 
 def size(size_bytes: float, sign: bool = False) -> str:
     """Bytes in binary units with three significant digits."""
+    if not math.isfinite(size_bytes):
+        return UNKNOWN
     name, bytes_per_unit = next((u for u in reversed(BINARY_UNITS) if abs(size_bytes) >= u[1]), BINARY_UNITS[0])
     value = size_bytes / bytes_per_unit
     return (number(value, 0, sign) if name == "B" else _three_digits(value, sign)) + NARROW + name

@@ -50,9 +50,7 @@ def _of_rank(report: Report) -> Json:
         "schema": SCHEMA,
         "source": source_of(recording),
         "coverage": _coverage(report, recording),
-        "warnings": [
-            {"code": w.code, "count": w.count, "message": w.message, "harmless": w.harmless} for w in recording.warnings
-        ],
+        "warnings": _warnings(report),
         "withheld": withheld,
         "measures": {**measures_of(report), **dict.fromkeys(withheld)},
         "ops": _ops(report),
@@ -66,6 +64,14 @@ def _of_rank(report: Report) -> Json:
         "findings": [_finding(f, recording, unprofiled_savings(report)) for f in report.findings],
         "verdict": verdict_of(report),
     }
+
+
+def _warnings(report: Report) -> list[Json]:
+    """What the file lost, then what else makes it uncertain; each code once."""
+    health = report.result("health")
+    lost = report.recordings[0].warnings
+    more = [w for w in (health.warnings if health else ()) if w.code not in {one.code for one in lost}]
+    return [{"code": w.code, "count": w.count, "message": w.message, "harmless": w.harmless} for w in (*lost, *more)]
 
 
 def source_of(recording: Recording) -> Json:

@@ -101,10 +101,18 @@ def memcpy(name: str, start: float, end: float, stream: int = 7, device: int = 0
     return kernel(name, start, end, stream, device, "gpu_memcpy", **args)
 
 
-def allocation(time: float, size_bytes: int, device_type: int = 0) -> Event:
+def allocation(
+    time: float, size_bytes: int, device_type: int = 0, device: int | None = None, tid: int = 1,
+    address: int | None = None, total: int | None = None,
+) -> Event:  # fmt: skip
+    """`device_type`: 0 the host, 1 a GPU; `total`: what is allocated afterwards, as the allocator counts."""
+    known = {"Addr": address, "Total Allocated": total}
     return {
-        "ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 100, "tid": 1, "s": "t", "ts": time,
-        "args": {"Bytes": size_bytes, "Device Type": device_type, "Device Id": device_type - 1},
+        "ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 100, "tid": tid, "s": "t", "ts": time,
+        "args": {
+            "Bytes": size_bytes, "Device Type": device_type, "Device Id": device_type - 1 if device is None else device,
+            **{name: value for name, value in known.items() if value is not None},
+        },
     }  # fmt: skip
 
 

@@ -8,6 +8,8 @@ from ..trace import Trace
 from .bottlenecks import bottlenecks
 from .data_wait import data_wait
 from .gpu_kernels import gpu_kernels
+from .health import health
+from .memory import memory
 from .op_table import op_table
 from .optimizer_step import optimizer_step
 from .phases import phases
@@ -27,8 +29,10 @@ ANALYSES = {
     "Reading single numbers": scalar_reads,
     "Waiting for data": data_wait,
     "GPU": gpu_kernels,
+    "Memory": memory,
     "Operators": op_table,
     "Agreement with torch": snapshot_agreement,
+    "Trace health": health,
 }
 RANGES = {"Named ranges": slices}  # of another tool
 SNAPSHOT = {"Operators": op_table}  # of key_averages alone

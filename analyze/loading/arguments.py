@@ -68,6 +68,8 @@ class MemoryArgs(msgspec.Struct, gc=False):
     size_bytes: int = _named("Bytes", 0)
     device_type: int = _named("Device Type")
     device: int = _named("Device Id")
+    address: int = _named("Addr")
+    total_bytes: int = _named("Total Allocated")
 
 
 class LabelArgs(msgspec.Struct, gc=False):

@@ -20,7 +20,7 @@ import numpy as np
 from .. import trace as t
 from .streams import File
 
-CACHE_VERSION = 1  # of the files below; the version of longpole counts too
+CACHE_VERSION = 2  # of the files below; the version of longpole counts too
 TABLES: dict[str, Any] = {
     "host": t.HostRanges, "device": t.DeviceRanges, "device_marks": t.DeviceRanges, "allocations": t.Allocations,
     "host_arguments": t.Arguments, "device_arguments": t.Arguments, "slices": t.Slices,

@@ -81,7 +81,10 @@ class Collected:
         )
         device = {**_RANGE, "device": np.int16, "stream": np.int32, **ids, "size_bytes": np.int64}
         self.device, self.marks = Columns(**device), Columns(**device)
-        self.memory = Columns(time_ns=np.int64, size_bytes=np.int64, device_type=np.int8, device=np.int8)
+        self.memory = Columns(
+            time_ns=np.int64, size_bytes=np.int64, device_type=np.int8, device=np.int8, thread=np.int32, address=np.int64,
+            total_bytes=np.int64,
+        )  # fmt: skip
         self.host_arguments, self.device_arguments = Columns(**_ARGUMENTS), Columns(**_ARGUMENTS)
         self.other = Columns(start_ns=np.int64, end_ns=np.int64, name=np.int32, thread=np.int32, category=np.int16)
         self.borders = Columns(time_ns=np.int64, begins=np.bool_, name=np.int32, thread=np.int32, category=np.int16)
@@ -349,12 +352,12 @@ class Collected:
         rows = np.array([row for row in rows.tolist() if events[row].name == MEMORY], np.int64)
         timed = rows[chunk.start_ns[rows] > MISSING]
         self.trouble["missing_ts"] += len(rows) - len(timed)
-        args = self._typed(_at(events, timed), MemoryArgs)
+        kept = _at(events, timed)
+        args = self._typed(kept, MemoryArgs)
         self.memory.extend(
             time_ns=chunk.start_ns[timed],
-            size_bytes=self._ids(args.size_bytes),
-            device_type=self._ids(args.device_type),
-            device=self._ids(args.device),
+            thread=self._threads(kept),
+            **{name: self._ids(getattr(args, name)) for name in MemoryArgs.__struct_fields__},
         )
 
     def _others(self, events: Sequence[Event], chunk: Chunk, categories: Ints, rows: Ints) -> None:

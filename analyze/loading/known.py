@@ -37,6 +37,8 @@ class _Range(msgspec.Struct, gc=False, tag_field="cat"):
 class _Instant(msgspec.Struct, gc=False, tag_field="cat", tag="cpu_instant_event"):
     ph: Literal["i", "I"]
     name: str
+    pid: int | str
+    tid: int | str
     ts: float
     args: MemoryArgs
     dur: ClassVar[float] = 0.0

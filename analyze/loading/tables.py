@@ -39,7 +39,6 @@ def trace_of(read: Read, source: t.Source) -> t.Trace:
     _refuse_two_writers(read)
     collected, ranges = read.collected, _ranges(read.collected, read.producer)
     first, last = _window(read, ranges)
-    memory = collected.memory.taken()
     return t.Trace(
         source=replace(source, producer=read.producer.name),
         manifest=None,
@@ -49,7 +48,7 @@ def trace_of(read: Read, source: t.Source) -> t.Trace:
         host=_shifted(ranges.host, first),
         device=_shifted(ranges.device, first),
         device_marks=_shifted(ranges.marks, first),
-        allocations=t.Allocations(**{**memory, "time_ns": memory["time_ns"] - first}),
+        allocations=replace(ranges.allocations, time_ns=ranges.allocations.time_ns - first),
         names=tuple(collected.names),
         threads=ranges.threads,
         shapes=_shapes(collected, ranges.host),
@@ -70,6 +69,7 @@ class _Tables:
     device: t.DeviceRanges
     marks: t.DeviceRanges
     slices: t.Slices
+    allocations: t.Allocations
     threads: tuple[tuple[str, str], ...]
     untimed_kernels: Counter[int]
     used: int  # events in them and among the allocations
@@ -79,10 +79,11 @@ def _ranges(collected: Collected, producer: Producer) -> _Tables:
     """Host ranges and device work of torch.profiler, or the slices of another tool; zero times set aside, threads told apart."""
     threads, row_of = _threads(collected)
     pairs, asynchronous = _pairs(collected, "borders", "thread"), _pairs(collected, "asynchronous", "key")
-    columns = collected.host.taken()
-    columns["thread"] = row_of[columns["thread"]]
+    columns, memory = collected.host.taken(), collected.memory.taken()
+    for table in (columns, memory):
+        table["thread"] = row_of[table["thread"]]
     host, device = t.HostRanges(**columns), t.DeviceRanges(**collected.device.taken())
-    marks, used = t.DeviceRanges(**collected.marks.taken()), len(collected.memory)
+    marks, used = t.DeviceRanges(**collected.marks.taken()), len(memory["time_ns"])
     slices = t.no_rows(t.Slices)
     if producer.is_torch:
         paired_host = _host_pairs(collected, pairs, row_of)
@@ -96,7 +97,7 @@ def _ranges(collected: Collected, producer: Producer) -> _Tables:
     collected.trouble["zero_timestamp_events"] = len(untimed)
     kernels = Counter(untimed.device[untimed.category == t.KERNEL].tolist())
     used += len(host) + len(device) + len(marks) + len(slices)
-    return _Tables(host, device, marks, slices, threads, kernels, used)
+    return _Tables(host, device, marks, slices, t.Allocations(**memory), threads, kernels, used)
 
 
 def _threads(collected: Collected) -> tuple[tuple[tuple[str, str], ...], Ids]:
