@@ -64,6 +64,11 @@ def size(size_bytes: float, sign: bool = False) -> str:
     return (number(value, 0, sign) if name == "B" else _three_digits(value, sign)) + NARROW + name
 
 
+def speed(gbps: float) -> str:
+    """10^9 bytes a second, with three significant digits."""
+    return _three_digits(gbps) + NARROW + "GB/s"
+
+
 def count(n: float, sign: bool = False) -> str:
     """A whole number as such; a mean count with one decimal."""
     return number(n, 0 if float(n).is_integer() else 1, sign)
@@ -73,7 +78,7 @@ def ratio(value: float) -> str:
     return number(value, 2) + "×"
 
 
-BY_SUFFIX = {"_ns": time, "_share": share, "_bytes": size, "_count": count, "_ratio": ratio}
+BY_SUFFIX = {"_ns": time, "_share": share, "_bytes": size, "_gbps": speed, "_count": count, "_ratio": ratio}
 
 
 def by_suffix(name: str, value: object) -> str:

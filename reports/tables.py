@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from .formats import Unit, by_suffix, choose_unit, number, size
+from .formats import UNKNOWN, Unit, by_suffix, choose_unit, number, size
 from .svg import clean
 
 NAME_LENGTH = 300  # of a name in a report; whole names are in the JSON
@@ -55,7 +55,9 @@ def _column(name: str, values: list[Any], head: str, unit: Unit | None) -> tuple
     if name == "count" or name.endswith("_count"):
         return Head(head, True), [_mean_count(v, values) for v in values]
     if name.endswith("_bytes"):
-        return Head(head, True), [size(v, sign=signed) for v in values]
+        return Head(head, True), [size(v, sign=signed) if math.isfinite(v) else UNKNOWN for v in values]
+    if name.endswith("_gbps"):
+        return Head(f"{head}, GB/s", True), [number(v, 2) for v in values]
     if name == "status":
         return Head(head, False), [str(value).replace("_", " ") for value in values]
     return Head(head, False), [clipped(by_suffix(name, value)) for value in values]

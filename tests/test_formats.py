@@ -21,6 +21,7 @@ from longpole.reports.formats import Unit, by_suffix, choose_unit, count, number
         ("idle_share", 0.0996, "10 %"),
         ("peak_bytes", 48 * 2**30, "48.0 GiB"),
         ("peak_bytes", 512, "512 B"),
+        ("pinned_gbps", 20.0, "20.0 GB/s"),
         ("kernel_count", 1234, "1,234"),
         ("kernel_count", 12.5, "12.5"),
         ("speedup_ratio", 1.5234, "1.52×"),

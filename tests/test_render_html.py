@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from make_report import HOSTILE, KINDS, SCRIPT, STEPS, reports, run_report_of, training, write
-from make_trace import op, step
+from make_report import HOSTILE, KINDS, SCRIPT, STEPS, report_on, reports, run_report_of, training, write
+from make_trace import Event, kernel, launch, make_trace, memcpy, op, step
 from read_html import Html
 
 from longpole.reports.page import file_of
@@ -164,3 +164,38 @@ def test_a_step_withheld_busy_share_is_shown_nowhere(tmp_path: Path):
     words = " ".join(shown.lines)
     assert "GPU busy" not in words
     assert "Of the recording" not in words
+
+
+def section(name: str, *events: list[Event]) -> str:
+    """The words of one section of the report on these events."""
+    text = render_html(report_on(make_trace(*events))).decode("utf-8")
+    return " ".join(Html(re.search(rf'<section><h2 id="{name}">.*?</section>', text, re.DOTALL)[0]).lines)
+
+
+def test_a_wait_for_a_busy_gpu_is_called_a_wait_for_work():
+    work = [launch(1, 0, 5), launch(2, 5, 90, name="cudaDeviceSynchronize")], [kernel("gemm", 5, 90, correlation=1)]
+    words = section("synchronisations", [step(1, 0, 100)], *work)
+    assert "(100 %) of this time: there the host waits for work, and the GPU loses nothing." in words
+    assert "No idle time follows them" in words
+    early = [{**work[0][0], "ts": 50}]
+    withheld = section("synchronisations", [step(1, 0, 100)], early, work[0][1:], work[1])
+    assert "during and after these waits is withheld: the two clocks disagree" in withheld
+    assert "GPU idle after" not in withheld
+
+
+def test_costly_pageable_copies_get_the_loaders_remedy_and_an_upper_bound_with_its_assumption():
+    slow = [memcpy("Memcpy HtoD (Pageable -> Device)", 0, 40, bytes=40_000)]
+    words = section("copies", [step(1, 0, 100)], slow, [memcpy("Memcpy HtoD (Pinned -> Device)", 50, 60, bytes=40_000)])
+    assert "pin_memory=True in the DataLoader and non_blocking=True" in words
+    assert "30.0 µs less at most, if every byte moved at that speed" in words
+    alone = section("copies", [step(1, 0, 100)], slow)
+    assert "holds no pinned copy" in alone
+    for text in (words, alone):
+        assert "pin_memory()" not in text
+    assert "pin_memory" not in section("copies", [step(1, 0, 10_000)], slow)
+
+
+def test_copies_of_unknown_size_and_memory_are_told():
+    words = section("copies", [step(1, 0, 100)], [memcpy("Memcpy HtoD (Host -> Device)", 0, 40)])
+    assert "does not say which copies come from pageable memory" in words
+    assert "Without a size" in words

@@ -13,6 +13,8 @@ FRAME = pd.DataFrame({
     "count": [1200, 3],
     "calls_count": [2.5, 3.0],
     "peak_bytes": [2048, 512],
+    "size_bytes": [2048.0, float("nan")],
+    "speed_gbps": [12.345, float("nan")],
     "change_ns": [-20_000.0, float("nan")],
     "low_change_ns": [0.0, 40_000.0],
     "status": ["within_noise", "too_few_steps"],
@@ -46,6 +48,11 @@ def test_sizes_carry_their_own_unit():
     assert column("peak_bytes") == ("Head", ["2.00 KiB", "512 B"])
 
 
+def test_what_is_not_known_is_a_dash():
+    assert column("size_bytes") == ("Head", ["2.00 KiB", "-"])
+    assert column("speed_gbps") == ("Head, GB/s", ["12.35", "-"])
+
+
 def test_changes_carry_signs_and_the_unknown_is_a_dash():
     assert column("change_ns") == ("Head, us", ["-20.0", "-"])
     assert column("low_change_ns") == ("Head, us", ["0.0", "+40.0"])
@@ -58,7 +65,7 @@ def test_a_status_is_printed_in_words_and_a_name_as_it_is():
 
 def test_numbers_stand_right_and_words_left():
     view = table(FRAME, dict.fromkeys(FRAME.columns, "Head"))
-    assert [head.numeric for head in view.heads] == [False, *[True] * 8, False]
+    assert [head.numeric for head in view.heads] == [False, *[True] * 10, False]
 
 
 def test_rows_that_do_not_fit_are_counted():

@@ -6,6 +6,7 @@ from typing import Any
 from ..forms import form
 from ..trace import Trace
 from .bottlenecks import bottlenecks
+from .copies import copies
 from .data_wait import data_wait
 from .gpu_kernels import gpu_kernels
 from .health import health
@@ -19,6 +20,7 @@ from .scalar_reads import scalar_reads
 from .slices import slices
 from .snapshot_agreement import snapshot_agreement
 from .steps import steps
+from .synchronisations import synchronisations
 
 ANALYSES = {
     "Step time": steps,
@@ -30,6 +32,8 @@ ANALYSES = {
     "Waiting for data": data_wait,
     "GPU": gpu_kernels,
     "Memory": memory,
+    "Waiting for the GPU": synchronisations,
+    "Copies": copies,
     "Operators": op_table,
     "Agreement with torch": snapshot_agreement,
     "Trace health": health,
