@@ -6,7 +6,7 @@ from typing import Any
 
 from ..capture.errors import MissingData
 from .findings import Finding
-from .trace import Trace
+from .trace import Trace, TraceWarning
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,11 @@ class Section:
         A value may be a list, or an object whose keys are names, devices or ranks.
         """
         return getattr(self.result, "measures", {})
+
+    @property
+    def warnings(self) -> tuple[TraceWarning, ...]:
+        """What the analysis itself found odd in the trace."""
+        return getattr(self.result, "warnings", ())
 
     @property
     def withheld(self) -> Mapping[str, str]:

@@ -87,8 +87,9 @@ class Report:
 
 
 def run_report(sections: tuple[Section, ...], trace: Trace) -> Report:
-    """The report on one trace, from its sections."""
-    return _report("run", run_verdict(sections), sections, [trace])
+    """The report on one trace, from its sections; what they found odd in it stands with the trouble of its file."""
+    noted = replace(trace, warnings=(*trace.warnings, *(warning for section in sections for warning in section.warnings)))
+    return _report("run", run_verdict(sections), sections, [noted])
 
 
 def of_ranks(reports: Sequence[Report], shown: int, across: tuple[Section, ...]) -> Report:

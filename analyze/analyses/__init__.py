@@ -6,11 +6,14 @@ from typing import Any
 from ..forms import form
 from ..trace import Trace
 from .bottlenecks import bottlenecks
+from .call_tree import call_tree
+from .compiled_regions import compiled_regions
 from .copies import copies
 from .data_wait import data_wait
 from .gpu_kernels import gpu_kernels
 from .health import health
 from .memory import memory
+from .modules import modules
 from .op_table import op_table
 from .optimizer_step import optimizer_step
 from .phases import phases
@@ -35,6 +38,9 @@ ANALYSES = {
     "Waiting for the GPU": synchronisations,
     "Copies": copies,
     "Operators": op_table,
+    "Host time by range": call_tree,
+    "Modules": modules,
+    "Compiled regions": compiled_regions,
     "Agreement with torch": snapshot_agreement,
     "Trace health": health,
 }

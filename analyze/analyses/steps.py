@@ -1,6 +1,8 @@
 """How long does a step take, and how much does that vary?"""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,6 +36,11 @@ class Steps:
     def kind(self) -> str:
         """Of the counted steps, in serving traces; else empty."""
         return str(self.rows.loc[self.rows["counted"], "kind"].iloc[0])
+
+    @property
+    def measures(self) -> Mapping[str, Any]:
+        """Durations of all marked steps, in their order."""
+        return {"step_ns": self.rows["step_ns"].tolist()} if self.window == "steps" else {}
 
     @property
     def statistics(self) -> pd.DataFrame:
