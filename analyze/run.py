@@ -23,17 +23,17 @@ class Section:
         return getattr(self.result, "findings", ())
 
     @property
+    def warnings(self) -> tuple[TraceWarning, ...]:
+        """What in the recording makes figures easy to misread; an analysis found it, the file itself may be sound."""
+        return getattr(self.result, "warnings", ())
+
+    @property
     def measures(self) -> Mapping[str, Any]:
         """What the JSON tells beside tables: name -> value, in the unit that ends the name (`busy_ns`, `busy_share`).
 
         A value may be a list, or an object whose keys are names, devices or ranks.
         """
         return getattr(self.result, "measures", {})
-
-    @property
-    def warnings(self) -> tuple[TraceWarning, ...]:
-        """What the analysis itself found odd in the trace."""
-        return getattr(self.result, "warnings", ())
 
     @property
     def withheld(self) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """Sections -> the one sentence of page one: what limits the step, or what the change did."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from .analyses.bottlenecks import Bottlenecks
@@ -47,6 +48,15 @@ def run_verdict(sections: tuple[Section, ...]) -> Verdict:
     if result.get("steps") and result.get("phases"):
         return _host_verdict(result["steps"], result["phases"], result.get("bottlenecks"), findings)
     return snapshot_verdict(result["op_table"]) if result.get("op_table") else _no_verdict(sections)
+
+
+def run_verdict_of_ranks(verdict: Verdict, across: tuple[Section, ...]) -> Verdict:
+    """That of one rank, with who keeps it waiting."""
+    ledes = [lede for section in across if (lede := getattr(section.result, "lede", None)) is not None]
+    for lede in ledes:
+        told = Text(f"{verdict.lede.template} {lede.template}", {**verdict.lede.values, **lede.values})
+        verdict = replace(verdict, lede=told)
+    return verdict
 
 
 def diff_verdict(sections: tuple[Section, ...]) -> Verdict:

@@ -234,7 +234,7 @@ def coverage_line(recording: Recording) -> str:
 
 
 def loss_lines(report: Report) -> list[str]:
-    """What each input lost, in sentences for the top of a report; in a diff with the side in front."""
+    """What each input lost and what misleads in it, in sentences for the top of a report; in a diff with the side in front."""
     sides = ("Before: ", "After: ") if report.kind == "diff" else ("",)
     return [f"{side}{w.message}" for side, r in zip(sides, report.recordings, strict=True) for w in r.losses]
 

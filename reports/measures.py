@@ -11,13 +11,16 @@ from typing import Any
 
 import pandas as pd
 
+from ..analyze.analyses import ACROSS_RANKS
 from ..analyze.analyses.slices import SliceTimes
 from ..analyze.analyses.steps import Steps
 from ..analyze.forms import LEGACY_NOTE
+from ..analyze.run import Section
 from .headline import GPU_SAVINGS_WITHHELD
 from .model import Recording, Report
 
 Json = dict[str, Any]
+ACROSS = {analysis.__name__ for analysis in ACROSS_RANKS.values()}
 UNITS = {"ns": "us", "share": "pct"}
 UNIT = re.compile(r"_(ns|share)(?=_|$)")
 OLD_BOUNDS = {
@@ -83,9 +86,21 @@ def measures_of(report: Report) -> Json:
     if report.findings:
         measures["saving_upper_bound_us"] = us(report.findings[0].high_ns)
     measures |= _gpu_measures(gpu.devices) if gpu else {}
-    for section in report.sections:
-        measures |= {json_name(name): told(name, value) for name, value in section.measures.items()}
-    return measures
+    return measures | _section_measures(report.sections)
+
+
+def _section_measures(sections: Sequence[Section]) -> Json:
+    return {json_name(name): told(name, value) for section in sections for name, value in section.measures.items()}
+
+
+def across_measures(report: Report) -> Json:
+    """What was asked of all ranks together: by rank already where it is told by rank."""
+    return _section_measures([section for section in report.sections if section.name in ACROSS])
+
+
+def across_withheld(report: Report) -> Json:
+    """And what of it cannot be trusted."""
+    return {json_name(n): why for s in report.sections if s.name in ACROSS for n, why in s.withheld.items()}
 
 
 def _step_measures(steps: Steps) -> Json:

@@ -10,7 +10,7 @@ from ..analyze.averages import torch_version
 from ..analyze.findings import Finding, Verdict, ranked
 from ..analyze.run import Section
 from ..analyze.trace import Coverage, Source, Trace, TraceWarning
-from ..analyze.verdict import diff_verdict, run_verdict
+from ..analyze.verdict import diff_verdict, run_verdict, run_verdict_of_ranks
 from ..capture.bundle import Manifest
 
 CUT_OFF = "truncated"  # how the code of that warning begins
@@ -95,7 +95,8 @@ def run_report(sections: tuple[Section, ...], trace: Trace) -> Report:
 def of_ranks(reports: Sequence[Report], shown: int, across: tuple[Section, ...]) -> Report:
     """The report on one rank of several, with what was asked of all of them first."""
     report = reports[shown]
-    return replace(report, sections=(*across, *report.sections), ranks=tuple(reports))
+    verdict = run_verdict_of_ranks(report.verdict, across)
+    return replace(report, verdict=verdict, sections=(*across, *report.sections), ranks=tuple(reports))
 
 
 def diff_report(sections: tuple[Section, ...], before: Trace, after: Trace) -> Report:

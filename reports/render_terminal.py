@@ -52,6 +52,8 @@ def _run(report: Report, width: int) -> list[RenderableType]:
     parts: list[RenderableType] = [numbers, Text("")]
     if (across := report.result("ranks")) is not None:
         heads = {"rank": "Rank", "window_ns": "Recording", "steps_count": "Steps", "mean_ns": "Step, mean", "busy_ns": "GPU busy"}
+        if across.waits_told:
+            heads["wait_ns"] = "Waits"
         explained = f"All else here is about rank {report.rank}."
         parts += [_grid(table(across.rows, heads), width), Text(explained, style="dim"), Text("")]
     for _, view in total_tables(report, MOST_ROWS):

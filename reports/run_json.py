@@ -4,7 +4,7 @@ from typing import Any
 
 from ..analyze.findings import Evidence, Finding
 from .headline import unprofiled_savings
-from .measures import Json, measures_of, pct, us, withheld_of
+from .measures import Json, across_measures, across_withheld, measures_of, pct, us, withheld_of
 from .model import Recording, Report
 from .prose import sentence
 
@@ -30,9 +30,10 @@ def summary(report: Report) -> Json:
         name: {key: value for rank, one in by_rank.items() for key, value in _keyed(rank, one["measures"].get(name)).items()}
         for name in names
     }
+    whole["measures"] |= {**across_measures(report), **dict.fromkeys(across_withheld(report))}
     whole["warnings"] = [{**warning, "rank": rank} for rank, one in by_rank.items() for warning in one["warnings"]]
     whole["ranks"] = [
-        {"rank": int(r["rank"]), "window_us": us(r["window_ns"]), "gpu_busy_us": us(r["busy_ns"])}
+        {"rank": int(r["rank"]), "window_us": us(r["window_ns"]), "gpu_busy_us": us(r["busy_ns"]), "wait_us": us(r["wait_ns"])}
         for r in report.result("ranks").rows.to_dict("records")
     ]
     return whole
@@ -50,7 +51,9 @@ def _of_rank(report: Report) -> Json:
         "schema": SCHEMA,
         "source": source_of(recording),
         "coverage": _coverage(report, recording),
-        "warnings": _warnings(report),
+        "warnings": [
+            {"code": w.code, "count": w.count, "message": w.message, "harmless": w.harmless} for w in recording.warnings
+        ],
         "withheld": withheld,
         "measures": {**measures_of(report), **dict.fromkeys(withheld)},
         "ops": _ops(report),
@@ -64,14 +67,6 @@ def _of_rank(report: Report) -> Json:
         "findings": [_finding(f, recording, unprofiled_savings(report)) for f in report.findings],
         "verdict": verdict_of(report),
     }
-
-
-def _warnings(report: Report) -> list[Json]:
-    """What the file lost, then what else makes it uncertain; each code once."""
-    health = report.result("health")
-    lost = report.recordings[0].warnings
-    more = [w for w in (health.warnings if health else ()) if w.code not in {one.code for one in lost}]
-    return [{"code": w.code, "count": w.count, "message": w.message, "harmless": w.harmless} for w in (*lost, *more)]
 
 
 def source_of(recording: Recording) -> Json:

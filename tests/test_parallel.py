@@ -62,6 +62,15 @@ def test_two_halves_are_the_whole(tmp_path: Path, count: int):
     assert len(whole.host) == 4 * count
 
 
+def test_halves_of_a_merged_file_tell_its_ranks_apart(tmp_path: Path):
+    ranks = [[{**event, "pid": f"[TP{rank:02}] {event['pid']}"} for event in mixed(1500)] for rank in (0, 1)]
+    path = write_trace(tmp_path / "trace.json", *ranks)
+    found = in_turns(path)
+    assert found is not None
+    assert found.merged_ranks == ("TP00", "TP01")
+    assert set(differences(found, load(path))) <= {"warnings", "source"}
+
+
 def test_another_tools_trace_is_put_together_too(tmp_path: Path):
     events = [
         {"ph": "X", "name": f"span{i % 50}", "cat": f"cat{i % 3}", "pid": 1, "tid": i % 2, "ts": i, "dur": 0.5}

@@ -10,14 +10,15 @@ import pandas as pd
 import pytest
 from shared_data import SHARED, TRACES, names, shared_trace
 
-from longpole.analyze.analyses import ANALYSES, analyses_for
+from longpole.analyze.analyses import ACROSS_RANKS, ANALYSES, analyses_for
 from longpole.analyze.analyses.gpu_kernels import gpu_kernels
+from longpole.analyze.analyses.ranks import ranks
 from longpole.analyze.diffs import DIFFS
-from longpole.analyze.load import load
+from longpole.analyze.load import load, load_run
 from longpole.analyze.run import run
 from longpole.analyze.step_time import step_time
 from longpole.capture.errors import BundleError, MissingData
-from longpole.reports.model import diff_report, run_report
+from longpole.reports.model import diff_report, of_ranks, run_report
 from longpole.reports.render_json import difference, summary
 
 WITHOUT_GPU = ("hta_nongpu",)
@@ -97,12 +98,12 @@ def test_a_file_is_a_trace_or_one_line_that_names_it(shared: Path, name: str):
 
 EXPECTED = [
     path for path in names("field_cases/*.expected.json")
-    if Path(path).name[:2] not in ("27", "44")  # two ranks are not read together yet; the diff has a test of its own
+    if Path(path).name[:2] not in ("27", "44")  # several ranks, and the diff, have tests of their own
 ]  # fmt: skip
 # What limits a GPU run, and what a fix would save, is not told yet: null stands for it.
 NOT_TOLD_YET = {("37", "top_bottleneck"), ("41", "top_bottleneck"), ("42", "top_bottleneck"), ("42", "saving_upper_bound_us")}
-# Crossing ranges, a first collective that waits for a profiler, overhead of the profiler: no warning yet.
-SILENT_YET = ["23", "29", "51"]
+# Crossing ranges, overhead of the profiler: no warning yet.
+SILENT_YET = ["23", "51"]
 
 
 def case_of(path: str) -> str:
@@ -140,6 +141,22 @@ def close(value: Any) -> Any:
         isinstance(value, dict) and all(isinstance(v, float | int) for v in value.values())
     )
     return pytest.approx(value, abs=0.001) if numbers and not isinstance(value, bool) else value
+
+
+def test_two_ranks_are_told_who_waits_for_whom(shared: Path):
+    expected = case("field_cases/27_straggler_two_ranks.expected.json")
+    traces = load_run([shared / "field_cases" / name for name in expected["files"]])
+    reports = [run_report(run(analyses_for(trace), trace), trace) for trace in traces]
+    found = summary(of_ranks(reports, 0, run(ACROSS_RANKS, *traces)))["measures"]
+    assert {name: found[name] for name in expected["report"]} == expected["report"]
+
+
+def test_ranks_whose_collectives_are_not_the_same_are_not_split(shared: Path):
+    traces = [shared_trace(f"traces/{name}.json.gz") for name in ("hta_timeline_r0", "hta_filter_r1")]
+    found = ranks(*traces)
+    assert found.calls is not None
+    assert found.calls.unmatched
+    assert "wait_ns" not in found.measures
 
 
 def test_field_cases_are_compared_in_more_than_a_few_figures(shared: Path):

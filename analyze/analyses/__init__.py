@@ -7,12 +7,14 @@ from ..forms import form
 from ..trace import Trace
 from .bottlenecks import bottlenecks
 from .call_tree import call_tree
+from .collectives import collectives
 from .compiled_regions import compiled_regions
 from .copies import copies
 from .data_wait import data_wait
 from .gpu_kernels import gpu_kernels
 from .health import health
 from .memory import memory
+from .merged_ranks import merged_ranks
 from .modules import modules
 from .op_table import op_table
 from .optimizer_step import optimizer_step
@@ -37,6 +39,7 @@ ANALYSES = {
     "Memory": memory,
     "Waiting for the GPU": synchronisations,
     "Copies": copies,
+    "Collectives": collectives,
     "Operators": op_table,
     "Host time by range": call_tree,
     "Modules": modules,
@@ -46,9 +49,11 @@ ANALYSES = {
 }
 RANGES = {"Named ranges": slices}  # of another tool
 SNAPSHOT = {"Operators": op_table}  # of key_averages alone
+MERGED = {"Ranks in this file": merged_ranks}  # beside ANALYSES, where several ranks were merged into one file
 ACROSS_RANKS = {"Ranks": ranks}  # asked of all ranks of a run together
 
 
 def analyses_for(trace: Trace) -> Mapping[str, Callable[..., Any]]:
     """The questions that can be asked of this trace."""
-    return {"pytorch": ANALYSES, "ranges": RANGES, "snapshot": SNAPSHOT}[form(trace)]
+    asked = {"pytorch": ANALYSES, "ranges": RANGES, "snapshot": SNAPSHOT}[form(trace)]
+    return MERGED | asked if trace.merged_ranks and asked is ANALYSES else asked

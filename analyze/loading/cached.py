@@ -46,6 +46,8 @@ class _Rest(msgspec.Struct):
     snapshot: dict[str, Any] | None
     whole_until_ns: int | None
     whole_steps: tuple[str, ...] | None
+    merged_ranks: tuple[str, ...]
+    device_names: dict[int, str]
     warnings: tuple[t.TraceWarning, ...]
 
 

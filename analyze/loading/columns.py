@@ -70,6 +70,7 @@ class Collected:
     def __init__(self) -> None:
         self.names: Rows[str] = Rows()
         self.threads: Rows[tuple[Any, Any]] = Rows()  # (process, thread) as in the file; the same one may be text and number
+        self.processes: Rows[Any] = Rows()  # of device rows, where processes are texts
         self.shapes: Rows[bytes] = Rows()
         self.values: Rows[bytes] = Rows()
         self.categories: Rows[str | None] = Rows()
@@ -79,7 +80,7 @@ class Collected:
         self.host = Columns(
             **_RANGE, thread=np.int32, **ids, sequence=np.int32, forward_thread=np.int16, shapes=np.int32, finished=np.bool_
         )
-        device = {**_RANGE, "device": np.int16, "stream": np.int32, **ids, "size_bytes": np.int64}
+        device = {**_RANGE, "device": np.int16, "stream": np.int32, **ids, "size_bytes": np.int64, "process": np.int16}
         self.device, self.marks = Columns(**device), Columns(**device)
         self.memory = Columns(
             time_ns=np.int64, size_bytes=np.int64, device_type=np.int8, device=np.int8, thread=np.int32, address=np.int64,
@@ -259,8 +260,15 @@ class Collected:
             external_id=self._external(args, file_category),
             correlation=self._ids(args.correlation),
             size_bytes=self._ids(args.size_bytes),
+            process=self._processes(events),
         )
         return args
+
+    def _processes(self, events: Sequence[Any]) -> Any:
+        """On whose rows device work is drawn; -1 for numbers: only where several ranks were merged are they texts."""
+        if not events or not (isinstance(events[0].pid, str) or isinstance(events[-1].pid, str)):
+            return -1
+        return _int_array([self.processes[e.pid] for e in events])
 
     def _typed(self, events: Sequence[Any], kind: type) -> Any:
         """The arguments of all, one tuple for each field of their kind."""

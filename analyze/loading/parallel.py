@@ -24,9 +24,9 @@ from .streams import File, Progress, Reading, blocks, collector_paused
 TABLES = (
     "host", "device", "marks", "memory", "host_arguments", "device_arguments", "other", "borders", "asynchronous",
 )  # fmt: skip
-INTERNED = ("names", "threads", "shapes", "values", "categories", "async_keys")
+INTERNED = ("names", "threads", "processes", "shapes", "values", "categories", "async_keys")
 REFERENCES = {  # columns that hold row numbers -> of what
-    "name": "names", "thread": "threads", "shapes": "shapes", "value": "values", "key": "async_keys",
+    "name": "names", "thread": "threads", "process": "processes", "shapes": "shapes", "value": "values", "key": "async_keys",
 }  # fmt: skip
 
 

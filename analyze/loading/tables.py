@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -13,6 +14,8 @@ from ..trace import Ids
 from .arguments import KEYS
 from .columns import HOST, Collected, texts_of
 from .events import LATEST_US, Header
+from .growing import Columns
+from .merged import Parts
 from .producers import Paired, Producer, paired, unknown_categories
 from .reading import Findings, two_writers
 from .streams import Reading
@@ -60,6 +63,8 @@ def trace_of(read: Read, source: t.Source) -> t.Trace:
         host_arguments=t.Arguments(**collected.host_arguments.taken()),
         device_arguments=t.Arguments(**collected.device_arguments.taken()),
         slices=_shifted(ranges.slices, first),
+        merged_ranks=ranges.merged_ranks,
+        device_names=ranges.device_names,
     )
 
 
@@ -73,6 +78,8 @@ class _Tables:
     threads: tuple[tuple[str, str], ...]
     untimed_kernels: Counter[int]
     used: int  # events in them and among the allocations
+    merged_ranks: tuple[str, ...]
+    device_names: Mapping[int, str]
 
 
 def _ranges(collected: Collected, producer: Producer) -> _Tables:
@@ -82,8 +89,8 @@ def _ranges(collected: Collected, producer: Producer) -> _Tables:
     columns, memory = collected.host.taken(), collected.memory.taken()
     for table in (columns, memory):
         table["thread"] = row_of[table["thread"]]
-    host, device = t.HostRanges(**columns), t.DeviceRanges(**collected.device.taken())
-    marks, used = t.DeviceRanges(**collected.marks.taken()), len(memory["time_ns"])
+    host, used = t.HostRanges(**columns), len(memory["time_ns"])
+    (device, of_device), (marks, of_marks) = _device_rows(collected.device), _device_rows(collected.marks)
     slices = t.no_rows(t.Slices)
     if producer.is_torch:
         paired_host = _host_pairs(collected, pairs, row_of)
@@ -93,11 +100,21 @@ def _ranges(collected: Collected, producer: Producer) -> _Tables:
         slices = _slices(collected, producer, host, device, pairs, asynchronous, row_of)
         used += len(pairs.row) + len(asynchronous.row)  # a pair is two events
         host, device, marks = host[:0], device[:0], marks[:0]
-    untimed, device = _without_zero_times(host, device)
+    parts = Parts(host, device, marks).told_apart(threads, tuple(collected.processes), of_device, of_marks)
+    host, marks = parts.host, parts.marks
+    untimed, device = _without_zero_times(host, parts.device)
     collected.trouble["zero_timestamp_events"] = len(untimed)
     kernels = Counter(untimed.device[untimed.category == t.KERNEL].tolist())
     used += len(host) + len(device) + len(marks) + len(slices)
-    return _Tables(host, device, marks, slices, t.Allocations(**memory), threads, kernels, used)
+    allocations = t.Allocations(**memory)
+    return _Tables(host, device, marks, slices, allocations, threads, kernels, used, parts.ranks, parts.device_names)
+
+
+def _device_rows(columns: Columns) -> tuple[t.DeviceRanges, Ids]:
+    """The table, and for each of its rows the process on which it is drawn."""
+    taken = columns.taken()
+    process = taken.pop("process")
+    return t.DeviceRanges(**taken), process
 
 
 def _threads(collected: Collected) -> tuple[tuple[tuple[str, str], ...], Ids]:
