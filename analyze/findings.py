@@ -61,6 +61,15 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Caution:
+    """What makes some numbers of a recording worth less: a code for tools, how often, a sentence for people."""
+
+    code: str
+    count: int
+    message: Text
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The one sentence of page one. `tag`: one or two words; `bound` as in the summary; `top`: the first finding's id."""
 

@@ -94,7 +94,7 @@ def borders(*times: Ints) -> Ints:
 
 def outer_first(start: Ints, end: Ints, track: Ids | None = None) -> Ints:
     """The order by (track, start, longest first, row): of one track, whatever holds a range comes before it."""
-    key = start if track is None else _packed(track, start)
+    key = start if track is None else packed(track, start)
     order = np.argsort(key, kind="stable")  # far faster than lexsort where rows are nearly in order, as in a file
     key = key[order]
     tied = np.concatenate(([False], key[1:] == key[:-1], [False]))
@@ -104,7 +104,7 @@ def outer_first(start: Ints, end: Ints, track: Ids | None = None) -> Ints:
     return order
 
 
-def _packed(track: Ids, start: Ints) -> Ints:
+def packed(track: Ids, start: Ints) -> Ints:
     """One number that orders by (track, start)."""
     if not len(start):
         return start

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..capture.errors import MissingData
-from .findings import Finding
+from .findings import Caution, Finding
 from .trace import Trace, TraceWarning
 
 
@@ -23,7 +23,7 @@ class Section:
         return getattr(self.result, "findings", ())
 
     @property
-    def warnings(self) -> tuple[TraceWarning, ...]:
+    def warnings(self) -> tuple[TraceWarning | Caution, ...]:
         """What in the recording makes figures easy to misread; an analysis found it, the file itself may be sound."""
         return getattr(self.result, "warnings", ())
 

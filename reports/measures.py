@@ -177,7 +177,8 @@ def step_number(name: str) -> int | str:
 def _gpu_measures(devices: pd.DataFrame) -> Json:
     columns = {
         "gpu_busy_us": ("busy_ns", us), "gpu_span_us": ("span_ns", us), "kernel_count": ("kernel_count", int),
-        "kernel_sum_us": ("kernel_sum_ns", us), "memcpy_count": ("copy_count", int), "memcpy_sum_us": ("copy_sum_ns", us),
+        "kernels": ("kernel_count", int), "kernel_sum_us": ("kernel_sum_ns", us), "memcpy_count": ("copy_count", int),
+        "memcpy_sum_us": ("copy_sum_ns", us),
         "gpu_busy_pct": ("busy_share", pct), "gpu_idle_us": ("idle_ns", us), "gpu_idle_pct": ("idle_share", pct),
     }  # fmt: skip
     if len(devices) == 1:

@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 from ..analyze import forms
 from ..analyze.averages import torch_version
-from ..analyze.findings import Finding, Verdict, ranked
+from ..analyze.findings import Caution, Finding, Verdict, ranked
 from ..analyze.run import Section
 from ..analyze.trace import Coverage, Source, Trace, TraceWarning
 from ..analyze.verdict import diff_verdict, run_verdict, run_verdict_of_ranks
 from ..capture.bundle import Manifest
+from .prose import sentence
 
 CUT_OFF = "truncated"  # how the code of that warning begins
 
@@ -88,8 +89,15 @@ class Report:
 
 def run_report(sections: tuple[Section, ...], trace: Trace) -> Report:
     """The report on one trace, from its sections; what they found odd in it stands with the trouble of its file."""
-    noted = replace(trace, warnings=(*trace.warnings, *(warning for section in sections for warning in section.warnings)))
+    more = (_spoken(warning) for section in sections for warning in section.warnings)
+    by_code = {warning.code: warning for warning in (*more, *trace.warnings)}  # of two with one code the file's own
+    order = dict.fromkeys([w.code for w in trace.warnings] + list(by_code))
+    noted = replace(trace, warnings=tuple(by_code[code] for code in order))
     return _report("run", run_verdict(sections), sections, [noted])
+
+
+def _spoken(warning: TraceWarning | Caution) -> TraceWarning:
+    return warning if isinstance(warning, TraceWarning) else TraceWarning(warning.code, warning.count, sentence(warning.message))
 
 
 def of_ranks(reports: Sequence[Report], shown: int, across: tuple[Section, ...]) -> Report:

@@ -13,6 +13,7 @@ from ..analyze import statistics, step_marks
 from ..analyze.analyses.bottlenecks import TINY_NS
 from ..analyze.analyses.repeated_ops import MANY_CALLS, SMALL_NS
 from ..analyze.forms import LEGACY_NOTE
+from ..analyze.launch_queue import QUEUE_EMPTY_NS
 from . import formats, headline, palette, tables
 from .charts import Chart
 from .figures import figures
@@ -121,6 +122,7 @@ def _limits() -> dict[str, float]:
         "resamples": statistics.RESAMPLES,
         "seed": statistics.SEED,
         "min_steps": statistics.MIN_STEPS,
+        "queue_empty_ns": QUEUE_EMPTY_NS,
     }
 
 

@@ -51,6 +51,14 @@ def test_communication_and_copies_are_no_computing():
 def test_a_launch_without_a_record_makes_busy_time_a_lower_bound():
     found = gpu_kernels(make_trace(STEP, [launch(1, 0, 5), launch(2, 10, 15)], [kernel("a", 20, 40, correlation=1)]))
     assert found.lower_bound == found.idle_withheld == "launch calls without a record of their work: 1 of 2"
+    assert found.measures == {"gpu_busy_share_lower_bound": 0.2}
+    assert [caution.code for caution in found.warnings] == ["lower_bound"]
+
+
+def test_of_several_devices_each_has_its_lower_bound():
+    work = [kernel("a", 20, 40, correlation=1), kernel("b", 20, 70, device=1)]
+    found = gpu_kernels(make_trace(STEP, [launch(1, 0, 5), launch(2, 10, 15)], work))
+    assert found.measures == {"gpu_busy_share_lower_bound": {0: 0.2, 1: 0.5}}
 
 
 def test_host_functions_are_no_launches_of_kernels():

@@ -102,8 +102,6 @@ EXPECTED = [
 ]  # fmt: skip
 # What limits a GPU run, and what a fix would save, is not told yet: null stands for it.
 NOT_TOLD_YET = {("37", "top_bottleneck"), ("41", "top_bottleneck"), ("42", "top_bottleneck"), ("42", "saving_upper_bound_us")}
-# Crossing ranges, overhead of the profiler: no warning yet.
-SILENT_YET = ["23", "51"]
 
 
 def case_of(path: str) -> str:
@@ -187,7 +185,7 @@ def test_each_field_case_that_warns_has_a_warning_or_something_withheld(shared: 
         costly = [warning for warning in found["warnings"] if not warning["harmless"]]
         if not costly and not found["withheld"].keys() - {"saving_upper_bound_us"}:
             silent.append(case_of(path))
-    assert silent == SILENT_YET
+    assert silent == []
 
 
 def test_a_diff_of_unequal_runs_is_per_step(shared: Path):

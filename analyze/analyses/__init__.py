@@ -13,6 +13,7 @@ from .copies import copies
 from .data_wait import data_wait
 from .gpu_kernels import gpu_kernels
 from .health import health
+from .launching import launching
 from .memory import memory
 from .merged_ranks import merged_ranks
 from .modules import modules
@@ -40,6 +41,7 @@ ANALYSES = {
     "Waiting for the GPU": synchronisations,
     "Copies": copies,
     "Collectives": collectives,
+    "Launches": launching,
     "Operators": op_table,
     "Host time by range": call_tree,
     "Modules": modules,

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ...capture.errors import MissingData
 from .. import trace as t
+from ..findings import Caution, Text
 from ..grouping import group_sums
 from ..intervals import length, union
 from ..kernels import COMPUTE, device_class, short_name, work_class
@@ -40,6 +41,20 @@ class GpuKernels:
     def idle_withheld(self) -> str | None:
         """Why idle time cannot be told."""
         return self.busy_withheld or self.lower_bound
+
+    @property
+    def measures(self) -> dict[str, float | dict[int, float]]:
+        """By device where there are several."""
+        if not self.lower_bound:
+            return {}
+        shares = dict(zip(self.devices["device"].tolist(), self.devices["busy_share"].tolist(), strict=True))
+        return {"gpu_busy_share_lower_bound": shares if len(shares) > 1 else next(iter(shares.values()))}
+
+    @property
+    def warnings(self) -> tuple[Caution, ...]:
+        if not self.lower_bound:
+            return ()
+        return (Caution("lower_bound", 1, Text.of("GPU busy time is a lower bound: {reason}.", reason=self.lower_bound)),)
 
 
 def gpu_kernels(trace: Trace) -> GpuKernels:

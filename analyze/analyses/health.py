@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 
 from .. import trace as t
+from ..clocks import CLOCK_TOLERANCE_NS, clocks
 from ..intervals import length, union
-from ..launches import calls_named, ended_late, is_graph_launch, launches_without_record, launching_call, started_early
+from ..launches import calls_named, is_graph_launch, launches_without_record, launching_call
 from ..python_frames import clamped_frames
 from ..step_marks import marked_steps
 from ..trace import Ids, Trace, TraceWarning
@@ -18,6 +19,10 @@ MOST_NAMED = 3  # of steps in a sentence
 NO_TIME = float("nan")
 CLOCKS_DISAGREE = "Host and device clocks disagree: the GPU's busy share, its idle time and the causes are withheld."
 NOT_COUNTED = "Statistics of steps leave them out."
+TOLD_ELSEWHERE = {  # codes of which the sections on the GPU and on launches warn, in more detail
+    "kernel_before_launch", "kernel_after_sync_returned", "zero_timestamp_events", "launch_without_kernel",
+    "graph_launch_without_kernels", "unattributable_kernels", "profiler_overhead",
+}  # fmt: skip
 LOWER_BOUND = "GPU busy time is a lower bound, and idle time is withheld."
 
 
@@ -48,7 +53,9 @@ class Health:
 
     @property
     def warnings(self) -> tuple[TraceWarning, ...]:
-        return tuple(TraceWarning(d.code, d.count, f"{d.what}: {d.count:,}. {d.effect}", d.harmless) for d in self.doubts)
+        """Those that no other section warns of."""
+        told = (d for d in self.doubts if d.code not in TOLD_ELSEWHERE)
+        return tuple(TraceWarning(d.code, d.count, f"{d.what}: {d.count:,}. {d.effect}", d.harmless) for d in told)
 
     @property
     def measures(self) -> Mapping[str, int]:
@@ -65,7 +72,8 @@ def health(trace: Trace) -> Health:
 
 
 def _clocks(trace: Trace) -> list[Doubt]:
-    early, late = started_early(trace), ended_late(trace)
+    found = clocks(trace)
+    early, late = (int((ns > CLOCK_TOLERANCE_NS).sum()) for ns in (found.early_ns, found.late_ns))
     return [
         Doubt("kernel_before_launch", "GPU work that starts before the call that launched it", early, CLOCKS_DISAGREE),
         Doubt("kernel_after_sync_returned", "GPU work that ends after a wait for it returned", late, CLOCKS_DISAGREE),
