@@ -10,6 +10,7 @@ from .loading.whole import PROFILER_STEP
 from .trace import Ints, Mask, Trace
 
 SERVING_STEP = re.compile(r"step\[(\w+)")
+SERVING_PHASES = {"extend": "prefill"}  # SGLang's word: it extends what the cache holds
 PARTIAL_OPS_SHARE = 0.8  # a last step with fewer of the ops of the step before it was cut off
 PARTIAL_TIME_SHARE = 0.5  # of the median of the others
 OUTLIER_FACTOR = 1.5  # times the median
@@ -19,9 +20,10 @@ WHOLE_TRACE = "window"  # the name of the one step of a trace that marks none
 def marked_steps(trace: Trace) -> pd.DataFrame:
     """One row a step by start: ProfilerStep#N, in serving traces step[...], else the window as one.
 
-    Columns: name; start_ns, end_ns, step_ns; thread (row of Trace.threads); kind ("" or, in serving traces, the word in
-    step[...]); partial; aside (of another thread than most, or begun before the step before it ended: its time would count
-    twice); counted (neither, and of the kind that holds most time: what statistics use); outlier.
+    Columns: name; start_ns, end_ns, step_ns; thread (row of Trace.threads); kind ("" or, in serving traces, the phase that
+    step[...] names: prefill, decode, or the engine's word); partial; aside (of another thread than most, or begun before the step
+    before it ended: its time would count twice); counted (neither, and of the kind that holds most time: what statistics use);
+    outlier.
     """
     rows = _with_fates(trace, _marked(trace))
     if trace.whole_until_ns is not None and not (~rows["partial"] & ~rows["aside"]).any():
@@ -56,7 +58,8 @@ def _marked(trace: Trace) -> pd.DataFrame:
         return _window(trace)
     marked = marked[np.argsort(marked.start_ns, kind="stable")]
     names = [str(trace.names[i]) for i in marked.name]
-    kinds = [serving.group(1).lower() if (serving := SERVING_STEP.match(name)) else "" for name in names]
+    words = [serving.group(1).lower() if (serving := SERVING_STEP.match(name)) else "" for name in names]
+    kinds = [SERVING_PHASES.get(word, word) for word in words]
     return pd.DataFrame({
         "name": names, "start_ns": marked.start_ns, "end_ns": marked.end_ns, "thread": marked.thread, "kind": kinds,
         "step_ns": marked.end_ns - marked.start_ns,

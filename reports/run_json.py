@@ -1,14 +1,21 @@
 """Report on a run -> the object of its JSON, `longpole.summary/1`."""
 
+import math
 from typing import Any
 
+import pandas as pd
+
 from ..analyze.findings import Evidence, Finding
+from ..analyze.gpu_gaps import by_device
 from .headline import unprofiled_savings
 from .measures import Json, across_measures, across_withheld, measures_of, pct, us, withheld_of
 from .model import Recording, Report
 from .prose import sentence
 
 SCHEMA = "longpole.summary/1"
+STEP_TIMES = {
+    "busy": "gpu_busy", "idle": "gpu_idle", "compute": "compute", "comm_exposed": "comm_exposed", "copy_exposed": "copy_exposed",
+}  # fmt: skip
 
 
 def summary(report: Report) -> Json:
@@ -17,7 +24,7 @@ def summary(report: Report) -> Json:
     if not report.ranks:
         return whole
     by_rank = {other.rank: _of_rank(other) for other in report.ranks}
-    for key in ("steps", "devices", "streams"):
+    for key in ("steps", "devices", "streams", "idle"):
         whole[key] = [row for one in by_rank.values() for row in one[key]]
     whole["source"] |= {
         "paths": list(dict.fromkeys(path for one in by_rank.values() for path in one["source"]["paths"])),
@@ -62,7 +69,7 @@ def _of_rank(report: Report) -> Json:
         "devices": _devices(report),
         "streams": _streams(report),
         "phases": _phases(report),
-        "idle": [],
+        "idle": _idle(report),
         "ranks": [],
         "findings": [_finding(f, recording, unprofiled_savings(report)) for f in report.findings],
         "verdict": verdict_of(report),
@@ -148,9 +155,10 @@ def _kernels(report: Report) -> list[Json]:
 
 
 def _steps(report: Report) -> list[Json]:
-    steps = report.result("steps")
+    steps, on_gpu = report.result("steps"), report.result("gpu_steps")
     if steps is None:
         return []
+    device_times = [] if on_gpu is None else [_device_times(rows) for _, rows in on_gpu.rows.groupby("step")]
     return [
         {
             "index": index,
@@ -161,8 +169,29 @@ def _steps(report: Report) -> list[Json]:
             "step_us": us(r["step_ns"]),
             "partial": bool(r["partial"]),
             "outlier": bool(r["outlier"]),
+            **(device_times[index] if device_times else {}),
         }
         for index, r in enumerate(steps.rows.to_dict("records"))
+    ]
+
+
+def _device_times(rows: pd.DataFrame) -> Json:
+    """Of one step; of several devices each value by device."""
+    of = rows.set_index(rows["device"].astype(str))
+    times = {f"{name}_us": by_device(of[f"{column}_ns"].map(us).to_dict()) for column, name in STEP_TIMES.items()}
+    return times | {"kernel_count": by_device({device: _count(n) for device, n in of["kernel_count"].items()})}
+
+
+def _count(value: float) -> int | None:
+    return int(value) if math.isfinite(value) else None
+
+
+def _idle(report: Report) -> list[Json]:
+    found, rank = report.result("idle_causes"), report.recordings[0].source.rank or 0
+    rows = [] if found is None else found.rows.to_dict("records")
+    return [
+        {"cause": r["cause"], "us": us(r["idle_ns"]), "share_pct": pct(r["idle_share"]), "device": int(r["device"]), "rank": rank}
+        for r in rows
     ]
 
 

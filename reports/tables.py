@@ -68,7 +68,7 @@ def _unit(values: list[Any]) -> Unit:
 
 
 def _mean_count(value: float, column: list[Any]) -> str:
-    whole = all(float(v).is_integer() for v in column)
+    whole = all(float(v).is_integer() for v in column if math.isfinite(v))
     return number(value, 0 if whole else 1)
 
 

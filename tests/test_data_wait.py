@@ -1,5 +1,5 @@
 import pytest
-from make_trace import Event, annotation, kernel, make_trace, op, phase, step
+from make_trace import Event, annotation, kernel, launch, make_trace, op, phase, step
 
 from longpole.analyze.analyses.data_wait import data_wait
 from longpole.capture.errors import MissingData
@@ -46,6 +46,29 @@ def test_a_wait_shorter_than_the_way_between_processes_is_no_finding():
 
 def test_a_gpu_run_gets_no_finding():
     assert data_wait(make_trace(loading(SINGLE, 3_000), [kernel("k", 0, 5)])).findings == ()
+
+
+def test_idle_time_of_the_gpu_beside_a_loader():
+    trace = make_trace(loading(SINGLE, 3_000), [launch(1, 10, 15), kernel("k", 1_000, 5_000, correlation=1)])
+    assert data_wait(trace).measures == {
+        "dataloader_ns": 3_000_000, "dataloader_share": 0.3, "gpu_idle_during_dataloader_ns": 1_000_000,
+        "gpu_idle_during_dataloader_share": pytest.approx(1 / 6),
+    }  # fmt: skip
+
+
+def test_of_two_gpus_each_has_its_idle_time_beside_a_loader():
+    work = [kernel("k", 0, 10_000), kernel("k", 1_000, 10_000, device=1)]
+    measures = data_wait(make_trace(loading(SINGLE, 3_000), work)).measures
+    assert measures["gpu_idle_during_dataloader_ns"] == {0: 0, 1: 1_000_000}
+    assert measures["gpu_idle_during_dataloader_share"] == {0: pytest.approx(float("nan"), nan_ok=True), 1: 1}
+
+
+def test_where_idle_time_is_withheld_so_is_its_part_beside_a_loader():
+    found = data_wait(
+        make_trace(loading(SINGLE, 3_000), [launch(1, 10, 15), launch(2, 20, 25)], [kernel("k", 30, 50, correlation=1)])
+    )
+    assert found.measures == {"dataloader_ns": 3_000_000, "dataloader_share": 0.3}
+    assert set(found.withheld) == {"gpu_idle_during_dataloader_ns", "gpu_idle_during_dataloader_share"}
 
 
 def test_nothing_marks_loading():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from make_report import H200, KINDS, STEPS, diff_report_of, gpu, reports, run_report_of, training, without_steps, write
-from make_trace import op, step
+from make_trace import kernel, launch, op, step
 
 from longpole.reports.measures import json_name, pct, told, us
 from longpole.reports.render_json import render_json
@@ -25,6 +25,7 @@ ROW_KEYS = {
     "devices": "device rank gpu_busy_us gpu_idle_us gpu_busy_pct gpu_span_us kernel_count kernel_sum_us",
     "streams": "device stream kernel_count sum_us busy_us",
     "phases": "phase us_per_step share_pct",
+    "idle": "cause us share_pct device rank",
     "findings": "id problem advice saving_us_per_step saving_low_us saving_high_us saving_unprofiled_us confidence evidence",
 }
 RUNS = [kind for kind in KINDS if "diff" not in kind]
@@ -249,6 +250,29 @@ def test_a_recording_without_steps_is_one_window(tmp_path: Path):
     summary = of("no steps")
     assert summary["coverage"]["window"] == "trace"
     assert [(s["start_us"], s["step_us"]) for s in summary["steps"]] == [(0, 1000)]
+
+
+def test_on_a_gpu_each_step_has_its_device_time():
+    steps = of("gpu")["steps"]
+    keys = "gpu_busy_us gpu_idle_us compute_us comm_exposed_us copy_exposed_us kernel_count"
+    assert [steps[1][key] for key in keys.split()] == [450, 450, 400, 0, 50, 2]
+    assert of("gpu")["measures"]["per_step_gpu_us"] == [450] * 6
+    assert "gpu_busy_us" not in of("trace")["steps"][0]
+
+
+def test_with_two_gpus_a_step_tells_each_by_its_id(tmp_path: Path):
+    work = [kernel("a", 20, 60, correlation=1), kernel("b", 20, 30, device=1, correlation=1)]
+    summary = of_events(tmp_path, [step(1, 0, 100), launch(1, 10, 15), *work])
+    assert summary["steps"][0]["gpu_busy_us"] == {"0": 40, "1": 10}
+    assert summary["steps"][0]["kernel_count"] == {"0": 1, "1": 1}
+    assert {(r["device"], r["rank"]) for r in summary["idle"]} == {(0, 0), (1, 0)}
+
+
+def test_the_causes_of_idle_time_add_up_to_it():
+    summary = of("gpu")
+    assert sum(r["us"] for r in summary["idle"]) == summary["measures"]["gpu_idle_us"] == 5900 - 2700
+    assert sum(r["share_pct"] for r in summary["idle"]) == pytest.approx(100)
+    assert of("trace")["idle"] == []
 
 
 def test_phases_add_up_to_the_step():

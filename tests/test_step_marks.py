@@ -65,7 +65,7 @@ def test_a_step_of_more_than_one_and_a_half_medians_is_an_outlier_and_still_coun
 def test_serving_steps_of_one_kind_are_counted_and_none_is_partial():
     marks = [annotation("step[EXTEND bs=1]", 0, 100), annotation("step[DECODE bs=8]", 100, 180)]
     rows = marked_steps(make_trace([*marks, annotation("step[DECODE bs=8]", 180, 210)]))
-    assert rows["kind"].tolist() == ["extend", "decode", "decode"]
+    assert rows["kind"].tolist() == ["prefill", "decode", "decode"]
     assert rows["counted"].tolist() == [False, True, True]
     assert not rows["partial"].any()
 

@@ -12,7 +12,9 @@ from .compiled_regions import compiled_regions
 from .copies import copies
 from .data_wait import data_wait
 from .gpu_kernels import gpu_kernels
+from .gpu_steps import gpu_steps
 from .health import health
+from .idle_causes import idle_causes
 from .launching import launching
 from .memory import memory
 from .merged_ranks import merged_ranks
@@ -23,6 +25,7 @@ from .phases import phases
 from .ranks import ranks
 from .repeated_ops import repeated_ops
 from .scalar_reads import scalar_reads
+from .serving_phases import serving_phases
 from .slices import slices
 from .snapshot_agreement import snapshot_agreement
 from .steps import steps
@@ -36,12 +39,15 @@ ANALYSES = {
     "Optimizer": optimizer_step,
     "Reading single numbers": scalar_reads,
     "Waiting for data": data_wait,
+    "Prefill and decode": serving_phases,
     "GPU": gpu_kernels,
     "Memory": memory,
     "Waiting for the GPU": synchronisations,
     "Copies": copies,
     "Collectives": collectives,
     "Launches": launching,
+    "GPU in each step": gpu_steps,
+    "Why the GPU idles": idle_causes,
     "Operators": op_table,
     "Host time by range": call_tree,
     "Modules": modules,

@@ -12,10 +12,10 @@ import pandas as pd
 
 from ...capture.errors import MissingData
 from .. import trace as t
+from ..clocks import END_OF_TIME
 from ..grouping import group_sums
 from ..host_tree import HostTree, Launches
 from ..intervals import outer_first, union
-from ..launches import END_OF_TIME
 from ..step_time import BACKWARD_NODE, row_at, step_time
 from ..trace import Ids, Ints, Mask, Trace
 

@@ -38,9 +38,16 @@ class Steps:
         return str(self.rows.loc[self.rows["counted"], "kind"].iloc[0])
 
     @property
+    def steady_mean_ns(self) -> float:
+        """Mean without a leading outlier: the first step may still warm up."""
+        counted = self.rows[self.rows["counted"]]
+        return float(counted["step_ns"].iloc[int(counted["outlier"].iloc[0]) :].mean())
+
+    @property
     def measures(self) -> Mapping[str, Any]:
-        """Durations of all marked steps, in their order."""
-        return {"step_ns": self.rows["step_ns"].tolist()} if self.window == "steps" else {}
+        """`step_ns`: durations of all marked steps, in their order."""
+        durations = {"step_ns": self.rows["step_ns"].tolist()} if self.window == "steps" else {}
+        return {"step_mean_steady_ns": self.steady_mean_ns, **durations}
 
     @property
     def statistics(self) -> pd.DataFrame:
