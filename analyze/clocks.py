@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from . import trace as t
+from .durations import possible_end
 from .links import calls_named, calls_of, launching_call
 from .trace import Ids, Ints, Mask, Trace
 
@@ -47,6 +48,7 @@ class _Waits:
 def clocks(trace: Trace) -> Clocks:
     """Each piece of device work against its launch, and against the waits for it."""
     host, work, call = trace.host, trace.device, launching_call(trace)
+    end = possible_end(work)
     early, late = np.full(len(work), -END_OF_TIME), np.full(len(work), -END_OF_TIME)
     rows = np.flatnonzero(call >= 0)
     early[rows] = host.start_ns[call[rows]] - work.start_ns[rows]
@@ -57,7 +59,7 @@ def clocks(trace: Trace) -> Clocks:
         mine = (own == waits.process) & (work.device == waits.device)
         rows = np.flatnonzero(mine if waits.stream == ALL_STREAMS else mine & (work.stream == waits.stream))
         returned = _first_return(trace, waits.calls, host.end_ns[call[rows]])
-        late[rows] = np.maximum(late[rows], work.end_ns[rows] - returned)
+        late[rows] = np.maximum(late[rows], end[rows] - returned)
     return Clocks(early, late)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import trace as t
+from .durations import repaired_work
 from .kernels import COMMUNICATION, work_class
 from .trace import Ids, Ints, Table, Trace
 
@@ -32,7 +33,7 @@ class Collectives(Table):
 def collectives_of(trace: Trace) -> Collectives:
     """Kernels where the trace holds device work, else ranges on the host."""
     if len(trace.device):
-        table, rows = trace.device, np.flatnonzero(work_class(trace) == COMMUNICATION)
+        table, rows = repaired_work(trace), np.flatnonzero(work_class(trace) == COMMUNICATION)
     else:
         named = np.array([name.startswith(HOST_BACKENDS) for name in trace.names], bool)
         table, rows = trace.host, np.flatnonzero(named[trace.host.name])

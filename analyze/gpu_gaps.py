@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import trace as t
+from .durations import repaired_work
 from .intervals import union
 from .launches import clock_offset, hidden_in_graphs, missing_work
 from .step_time import phase_of
@@ -34,7 +35,7 @@ def idle_gaps(trace: Trace) -> Gaps:
 
 
 def _gaps(trace: Trace, device: int) -> tuple[Ints, Ints, Ids]:
-    work = trace.device[trace.device.device == device]
+    work = repaired_work(trace)[trace.device.device == device]
     start, end = union(work.start_ns, work.end_ns)
     low, high = np.append(0, end), np.append(start, trace.window_ns)
     gap = high > low

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from . import trace as t
+from .durations import repaired_work
 from .intervals import Peaks, outer_first
 from .launches import launching_call
 from .trace import HostRanges, Ids, Ints, Mask, Trace
@@ -93,13 +94,13 @@ class HostTree:
 
 
 def thread_offsets(host: HostRanges) -> Ints:
-    """What puts the times of each thread behind those of the thread before it."""
+    """What puts the times of each thread behind those of the thread before it, and apart: a range may have no length."""
     first = np.full(int(host.thread.max(initial=0)) + 2, np.iinfo(np.int64).max)
     last = np.full(len(first), np.iinfo(np.int64).min)
     np.minimum.at(first, host.thread, host.start_ns)
     np.maximum.at(last, host.thread, host.end_ns)
     first, last = np.where(first <= last, first, 0), np.where(first <= last, last, 0)
-    return np.cumsum(last - first) - last  # the spans before, less the thread's own start
+    return np.cumsum(last - first + 1) - last - 1  # the spans before, less the thread's own start
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,7 @@ class Launches:
 
     @classmethod
     def of(cls, trace: Trace) -> Self:
-        host, work, call = trace.host, trace.device, launching_call(trace)
+        host, work, call = trace.host, repaired_work(trace), launching_call(trace)
         known = np.flatnonzero(call >= 0)
         moment = host.start_ns[call[known]] + thread_offsets(host)[host.thread[call[known]]]
         order = np.argsort(moment, kind="stable")

@@ -1,6 +1,7 @@
-"""Device event name -> short readable name, and its class: compute, communication or copy."""
+"""Device event name -> its class: compute, communication or copy, and in more detail what it computes."""
 
 import re
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,10 +14,41 @@ CLASSES = ("compute", "communication", "copy")
 COMMUNICATION_NAME = re.compile(
     r"nccl|rccl|cross_device_reduce|multimem_|(one|two)_shot_all_?reduce|symm_mem|deep_ep|nvshmem", re.IGNORECASE
 )
-SPEAKING = (r"\w+Functor\b", r"\w+_kernel_cuda\b", r"\w+_kernel_impl\b", r"\w+Ops?\b", r"\w+_kernel\b")
-WRAPPERS = {"BinaryFunctor", "UnaryFunctor", "AUnaryFunctor", "BUnaryFunctor", "CUDAFunctor", "gpu_kernel_impl", "ReduceOp"}
-PARAMETERS = re.compile(r"\((?!anonymous namespace\))")
-SHORT_LENGTH = 72  # fits a table cell of the report
+TELLING_LENGTH = 500  # of a name: what a kernel computes stands in front, parameters repeat it
+KERNEL_CLASSES = (  # the first that fits a kernel's name in lower case
+    ("elementwise", r"^[^<]*elementwise_kernel|triton_poi"),  # a fused kernel has the names of all operators around it
+    ("normalisation", r"triton_(red|per)\w*norm"),
+    ("reduction", r"triton_(red|per)"),
+    ("convolution", r"triton_tem\w*conv"),
+    ("attention", r"triton_tem\w*attention"),
+    ("gemm", r"triton_tem"),
+    ("elementwise", r"reshape_and_cache|store_kv_?cache|rotary"),
+    ("other", r"kv_indices"),
+    ("attention", r"flash|fmha|attention|attn|sdpa|fused_mha|batch(prefill|decode)with|singleprefill|mla_(fwd|decode)|flashmla"),
+    ("optimizer", r"adam|adagrad|rmsprop|adadelta|lamb(?!da)|(?<![a-z])sgd|(?<![a-z])lion_|fused_?optimi|muon"),
+    ("normalisation", r"(batch|layer|group|instance|rms|fused)_?norm|(?<![a-z])bn_(fw|bw)|rowwisemoments|gammabeta|welford"),
+    ("elementwise", r"nchwtonhwc|nhwctonchw|transpose|im2col|col2im"),
+    (
+        "convolution",
+        r"conv(?!er)|bwd_(weight|data)|fprop|dgrad|wgrad|scudnn|winograd|igemm_(fwd|bwd|wrw)|implicit_gemm|cudnn\w*::compute|fft2d_",
+    ),
+    (
+        "gemm",
+        r"(?<!fb)gemm|gemv|splitkreduce|cijk_|nvjet|matmul|(?<![a-z])[abg]?mm_|_b?mm(?![a-z])|cublas\w*dot|dot_kernel|wgmma|cutlass",
+    ),
+    ("gemm", r"xdlops|marlin|fused_moe_kernel|moe_gemm|grouped_mm"),
+    ("other", r"sort|top_?k|bucketize"),
+    ("reduction", r"reduc|softmax|scan|cumsum|arg(max|min)|l2norm|lpnorm|normtwo"),
+    ("elementwise", r"pointwise|multi_tensor_apply|catarray|copy|(?<!pre)fill|dropout|act_and_mul|[sg]elu|silu|swiglu"),
+    ("elementwise", r"quant|cast(?!er)|subtensorop|scal_kernel|distribution_|permute"),
+)
+_CLASSES = tuple((name, re.compile(pattern)) for name, pattern in KERNEL_CLASSES)
+NO_TENSOR_CORES = re.compile(r"simt|ffma")
+TENSOR_CORES = re.compile(
+    r"[hsi]884|[hsic]1688|[ish]16816|[hs]161616|[hiqb]mma|w[gm]mma|xmma|tcgen05|mma_sync|tensorop|_tensor\d+x\d+x\d+"
+    r"|cutlass3x_sm(90|1\d\d)|nvjet|flash_(fwd|bwd)"
+    r"|_MI\d+x\d+x\d+|mfma|xdl(ops|_)|igemm_\w+_gtcx"  # matrix cores of AMD
+)
 
 
 def device_class(category: str, name: str) -> str:
@@ -26,6 +58,7 @@ def device_class(category: str, name: str) -> str:
     return "communication" if category == "kernel" and COMMUNICATION_NAME.search(name) else "compute"
 
 
+@lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def work_class(trace: Trace) -> Ids:
     """For each piece of device work COMPUTE, COMMUNICATION or COPY: copies by their category, else by name; memsets compute."""
     communicates = np.array([COMMUNICATION_NAME.search(name) is not None for name in trace.names], bool)
@@ -33,21 +66,16 @@ def work_class(trace: Trace) -> Ids:
     return np.where(trace.device.category == t.MEMCPY, COPY, found).astype(np.int8)
 
 
-def short_name(name: str) -> str:
-    """A C++ signature without return type, parameters and template arguments: `at::native::elementwise_kernel<…>`.
-
-    In the brackets stays what the kernel computes, where its template arguments say it (MulFunctor, direct_copy_kernel_cuda).
-    Two kernels can still share a short name: the full name belongs beside it.
-    """
-    plain = name.removeprefix("void ")
-    head, brackets, rest = plain.partition("<")
-    if (parameters := PARAMETERS.search(head)) and not plain.startswith("Mem"):  # `Memcpy HtoD (Pageable -> Device)` is whole
-        return _clipped(head[: parameters.start()])
-    if not brackets:
-        return _clipped(plain)
-    words = [word for pattern in SPEAKING for word in re.findall(pattern, rest) if word not in head and word not in WRAPPERS]
-    return _clipped(f"{head}<{words[0] if words else '…'}>")
+def kernel_class(category: str, name: str) -> str:
+    """What kind of work it is: gemm, convolution, attention, ..., copy, communication; "other" where the name does not tell."""
+    kind = device_class(category, name)
+    if kind != "compute" or category != "kernel":
+        return kind if kind != "compute" else "other"
+    telling = name[:TELLING_LENGTH].lower()
+    return next((found for found, pattern in _CLASSES if pattern.search(telling)), "other")
 
 
-def _clipped(name: str) -> str:
-    return name if len(name) <= SHORT_LENGTH else name[: SHORT_LENGTH - 1] + "…"
+def has_tensor_cores(name: str) -> bool:
+    """Whether the name tells that the kernel computes on tensor cores (matrix cores): of many kernels it does not tell."""
+    telling = name[:TELLING_LENGTH]
+    return TENSOR_CORES.search(telling) is not None and NO_TENSOR_CORES.search(telling) is None

@@ -8,7 +8,7 @@ from .analyses.slices import SliceTimes
 from .diffs.total_changes import TotalChanges
 from .findings import Text, Verdict
 from .forms import LEGACY_NOTE, tool
-from .kernels import short_name
+from .short_names import short_name
 
 
 def ranges_verdict(found: SliceTimes) -> Verdict:

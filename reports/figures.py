@@ -12,7 +12,7 @@ from ..analyze.diffs.op_changes import OpChanges
 from ..analyze.diffs.phase_changes import PhaseChanges
 from ..analyze.diffs.step_change import StepChange
 from ..analyze.diffs.total_changes import TotalChanges
-from ..analyze.kernels import short_name
+from ..analyze.short_names import short_name
 from . import formats as f
 from .charts import (
     Change,

@@ -85,7 +85,6 @@ def measures_of(report: Report) -> Json:
         measures |= {"step_count": ops.steps_count, "step_mean_us": us(ops.step_ns)}
     if report.findings:
         measures["saving_upper_bound_us"] = us(report.findings[0].high_ns)
-    measures |= _gpu_measures(gpu.devices) if gpu else {}
     return measures | _section_measures(report.sections)
 
 
@@ -174,19 +173,6 @@ def step_number(name: str) -> int | str:
     return int(digits) if digits.isdecimal() else name
 
 
-def _gpu_measures(devices: pd.DataFrame) -> Json:
-    columns = {
-        "gpu_busy_us": ("busy_ns", us), "gpu_span_us": ("span_ns", us), "kernel_count": ("kernel_count", int),
-        "kernels": ("kernel_count", int), "kernel_sum_us": ("kernel_sum_ns", us), "memcpy_count": ("copy_count", int),
-        "memcpy_sum_us": ("copy_sum_ns", us),
-        "gpu_busy_pct": ("busy_share", pct), "gpu_idle_us": ("idle_ns", us), "gpu_idle_pct": ("idle_share", pct),
-    }  # fmt: skip
-    if len(devices) == 1:
-        return {name: of(devices[column].iloc[0]) for name, (column, of) in columns.items()}
-    ids = [str(device) for device in devices["device"]]
-    return {name: dict(zip(ids, map(of, devices[column]), strict=True)) for name, (column, of) in columns.items()}
-
-
 def withheld_of(report: Report) -> dict[str, str]:
     """The measures that apply and cannot be trusted -> why."""
     gpu, ops, reason = report.result("gpu_kernels"), report.result("op_table"), report.recordings[0].withheld
@@ -196,11 +182,4 @@ def withheld_of(report: Report) -> dict[str, str]:
         note = {"kernel_count": f"The file holds {LEGACY_NOTE}."} if legacy else {}
         return {name: reason for name in TIMELINE_MEASURES if name not in known} | note
     reasons = {json_name(name): why for section in report.sections for name, why in section.withheld.items()}
-    if gpu is None:
-        return reasons
-    reasons["saving_upper_bound_us"] = GPU_SAVINGS_WITHHELD
-    if gpu.idle_withheld:
-        reasons["gpu_idle_us"] = reasons["gpu_idle_pct"] = gpu.idle_withheld
-    if gpu.busy_withheld:
-        reasons["gpu_busy_pct"] = gpu.busy_withheld
-    return reasons
+    return reasons if gpu is None else reasons | {"saving_upper_bound_us": GPU_SAVINGS_WITHHELD}

@@ -144,7 +144,8 @@ def _kernels(report: Report) -> list[Json]:
             "name": r["name"],
             "short_name": r["short_name"],
             "cat": r["cat"],
-            "kernel_class": r["device_class"],
+            "kernel_class": r["kernel_class"],
+            "tensor_cores": bool(r["tensor_cores"]),
             "device": int(r["device"]),
             "count": int(r["count"]),
             **{f"{key}_us": us(r[f"{key}_ns"]) for key in ("total", "mean", "min", "max")},
@@ -204,7 +205,9 @@ def _devices(report: Report) -> list[Json]:
         {
             "device": int(r["device"]), "rank": rank, "gpu_busy_us": us(r["busy_ns"]), "gpu_idle_us": us(r["idle_ns"]),
             "gpu_busy_pct": pct(r["busy_share"]), "gpu_span_us": us(r["span_ns"]), "kernel_count": int(r["kernel_count"]),
-            "kernel_sum_us": us(r["kernel_sum_ns"]),
+            "kernel_sum_us": us(r["kernel_sum_ns"]), "compute_union_us": us(r["compute_ns"]),
+            "comm_union_us": us(r["comm_ns"]), "copy_union_us": us(r["copy_ns"]), "overlap_us": us(r["overlap_ns"]),
+            "comm_exposed_us": us(r["comm_exposed_ns"]), "copy_exposed_us": us(r["copy_exposed_ns"]),
         }
         for r in gpu.devices.to_dict("records")
     ]  # fmt: skip
@@ -220,6 +223,7 @@ def _streams(report: Report) -> list[Json]:
             "kernel_count": r["kernel_count"],
             "sum_us": us(r["sum_ns"]),
             "busy_us": us(r["busy_ns"]),
+            "gap_us": us(r["gap_ns"]),
         }
         for r in rows
     ]

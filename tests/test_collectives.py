@@ -45,7 +45,7 @@ def test_a_first_collective_that_spins_is_flagged_and_the_figures_after_it_are_t
         "comm_share_of_window_raw": pytest.approx(520 / 700),
     }  # fmt: skip
     report = run_report(run(ANALYSES, trace), trace)
-    assert [warning["code"] for warning in summary(report)["warnings"]] == ["outlier_collective_at_start"]
+    assert "outlier_collective_at_start" in [warning["code"] for warning in summary(report)["warnings"]]
     assert any("100 times the median of the 4 others" in line for line in loss_lines(report))
 
 

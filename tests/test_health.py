@@ -85,7 +85,13 @@ def test_the_profilers_own_work_has_a_length():
 
 
 def test_a_doubt_is_a_sentence_for_tools_too():
-    told: Health = health(make_trace([*GOOD[0], launch(2, 50, 55)], GOOD[1]))
+    told: Health = health(make_trace([frame("main", 0, 100), frame("lost", 30, 100)], [op("aten::mm", 0, 40)]))
     assert told.warnings[0].message == (
-        "Launches without a record of their work: 1. GPU busy time is a lower bound, and idle time is withheld."
+        "Python frames whose return the profiler missed: 1. They last until it stopped: their time, and that of the frames "
+        "inside them, is wrong."
     )
+
+
+def test_what_another_section_warns_of_is_a_row_and_no_second_warning():
+    told = health(make_trace([*GOOD[0], launch(2, 50, 55)], GOOD[1]))
+    assert ([doubt.code for doubt in told.doubts], told.warnings) == (["launch_without_kernel"], ())

@@ -150,8 +150,8 @@ def test_causes_agree_with_a_loop_over_instants(host: list, work: list):
     events = [MAKERS[kind](a * SCALE, b * SCALE, tid, row + 1) for row, (kind, a, b, tid) in enumerate(host)]
     correlations = [-1] * (len(ranges) - len(launches)) + [number for number, _ in launches]
     kernels = [
-        kernel("k", a * SCALE, b * SCALE, device=device, stream=7, correlation=correlation)
-        for (a, b, device, _), correlation in zip(ranges, correlations, strict=True)
+        kernel("k", a * SCALE, b * SCALE, device=device, stream=stream, correlation=correlation)
+        for stream, ((a, b, device, _), correlation) in enumerate(zip(ranges, correlations, strict=True))
     ]
     first = min(start for start, *_ in [*((a, b) for _, a, b, _ in host), *ranges])
     moved = [(kind, a - first, b - first, tid) for kind, a, b, tid in host]

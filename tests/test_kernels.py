@@ -1,6 +1,6 @@
 import pytest
 
-from longpole.analyze.kernels import SHORT_LENGTH, device_class, short_name
+from longpole.analyze.kernels import device_class, has_tensor_cores, kernel_class
 
 
 @pytest.mark.parametrize(
@@ -27,26 +27,59 @@ def test_the_class_comes_from_the_category_and_then_from_the_name(category: str,
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"),
-        ("void flash::kernel(Params)", "flash::kernel"),
-        ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)"),
-        ("void cutlass::Kernel<cutlass_80_tensorop>(cutlass_80_tensorop::Params)", "cutlass::Kernel<…>"),
-        (
-            "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, Array<char*, 3> >(int)",
-            "at::native::vectorized_elementwise_kernel<…>",
-        ),
-        (
-            "void at::native::elementwise_kernel<128, at::native::BinaryFunctor<float, at::native::MulFunctor<float> > >(int)",
-            "at::native::elementwise_kernel<MulFunctor>",
-        ),
-        ("void at::native::elementwise_kernel<4, at::native::direct_copy_kernel_cuda(at::I&)>()",
-         "at::native::elementwise_kernel<direct_copy_kernel_cuda>"),
+        ("ampere_fp16_s16816gemm_fp16_128x128_tn", "gemm"),
+        ("nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNN", "gemm"),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128>(Params)", "gemm"),
+        ("Cijk_Alik_Bljk_BBS_BH_MT64x64x64_MI16x16x16x1", "gemm"),
+        ("triton_tem_fused_addmm_3", "gemm"),
+        ("void splitKreduce_kernel<32, 16>(int)", "gemm"),
+        ("sm80_xmma_fprop_implicit_gemm_f16f16", "convolution"),
+        ("void cutlass::Kernel2<cutlass_tensorop_s16816dgrad_optimized>(Params)", "convolution"),
+        ("void cudnn::winograd::generateTiles<0>()", "convolution"),
+        ("void flash_fwd_kernel<Flash_fwd_kernel_traits<64>>(Params)", "attention"),
+        ("fmha_cutlassF_f16_aligned_64x64_rf_sm80(Params)", "attention"),
+        ("void cutlass::device_kernel<flash::FlashAttnFwdSm90>(Params)", "attention"),
+        ("void at::native::vectorized_layer_norm_kernel<float>(int)", "normalisation"),
+        ("triton_per_fused_native_layer_norm_0", "normalisation"),
+        ("triton_red_fused_addmm_sum_1", "reduction"),
+        ("void at::native::reduce_kernel<512, 1, ReduceOp<float>>()", "reduction"),
+        ("void cunn_SoftMaxForward<4>()", "reduction"),
+        ("triton_poi_fused_convolution_relu_2", "elementwise"),
+        ("void at::native::vectorized_elementwise_kernel<4, convert_functor>()", "elementwise"),
+        ("void multi_tensor_apply_kernel<TensorListMetadata<4>, FusedAdamMathFunctor<float>>()", "optimizer"),
+        ("void multi_tensor_apply_kernel<BinaryOpFunctor<{lambda()#1}>>()", "elementwise"),
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "communication"),
+        ("void cub::DeviceRadixSortOnesweepKernel<int>()", "other"),
+        ("demo", "other"),
     ],
-)  # fmt: skip
-def test_a_short_name_keeps_what_the_kernel_computes(name: str, expected: str):
-    assert short_name(name) == expected
+)
+def test_the_kind_of_a_kernel_is_told_from_its_name(name: str, expected: str):
+    assert kernel_class("kernel", name) == expected
 
 
-def test_a_short_name_fits_a_table_cell():
-    assert len(short_name("Cijk_" * 40)) == SHORT_LENGTH
-    assert short_name("Cijk_" * 40).endswith("…")
+def test_copies_and_memsets_are_told_from_their_category():
+    assert kernel_class("gpu_memcpy", "gemm") == "copy"
+    assert kernel_class("gpu_memset", "gemm") == "other"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn", True),
+        ("turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_nt", True),
+        ("ampere_bf16_s16816gemm_bf16_128x64_tn", True),
+        ("cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32", True),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64", True),
+        ("cutlass3x_sm100_tensorop_s64x128x16gemm_bf16", True),
+        ("nvjet_tst_192x192_64x4_2x1_v_bz_coopA_TNT", True),
+        ("Cijk_Alik_Bljk_BBS_BH_MT64x64x64_MI16x16x16x1", True),
+        ("igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x128x32", True),
+        ("ampere_sgemm_128x64_nn", False),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x32x8_ffma", False),
+        ("cutlass_80_simt_sgemm_128x32_8x5_nn_align1", False),
+        ("Cijk_Ailk_Bljk_SB_MT64x64x8_SE_MIAV0", False),
+        ("void at::native::vectorized_elementwise_kernel<4>()", False),
+    ],
+)
+def test_tensor_cores_are_told_where_the_name_tells_them(name: str, expected: bool):
+    assert has_tensor_cores(name) is expected

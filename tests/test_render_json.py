@@ -20,10 +20,11 @@ SUMMARY_KEYS = [
 ROW_KEYS = {
     "ops": "name device_type is_user_annotation input_shapes count self_cpu_us cpu_us self_device_us device_us cpu_us_per_call "
     "device_us_per_call self_cpu_pct cpu_pct self_device_pct",
-    "kernels": "name short_name cat kernel_class device count total_us mean_us min_us max_us share_pct",
+    "kernels": "name short_name cat kernel_class tensor_cores device count total_us mean_us min_us max_us share_pct",
     "steps": "index name rank phase start_us step_us partial outlier",
-    "devices": "device rank gpu_busy_us gpu_idle_us gpu_busy_pct gpu_span_us kernel_count kernel_sum_us",
-    "streams": "device stream kernel_count sum_us busy_us",
+    "devices": "device rank gpu_busy_us gpu_idle_us gpu_busy_pct gpu_span_us kernel_count kernel_sum_us compute_union_us "
+    "comm_union_us copy_union_us overlap_us comm_exposed_us copy_exposed_us",
+    "streams": "device stream kernel_count sum_us busy_us gap_us",
     "phases": "phase us_per_step share_pct",
     "idle": "cause us share_pct device rank",
     "findings": "id problem advice saving_us_per_step saving_low_us saving_high_us saving_unprofiled_us confidence evidence",
@@ -160,7 +161,9 @@ def test_measures_of_a_gpu_run_with_percentages_of_the_window():
     assert expected.items() <= measures.items()
     device = row(of("gpu")["devices"], device=0)
     assert (device["gpu_busy_us"], device["gpu_idle_us"], device["rank"]) == (2700, 3200, 0)
-    assert row(of("gpu")["streams"], stream=7) == {"device": 0, "stream": 7, "kernel_count": 12, "sum_us": 2700, "busy_us": 2700}
+    assert (device["compute_union_us"], device["comm_exposed_us"], device["copy_exposed_us"]) == (2400, 0, 300)
+    stream = {"device": 0, "stream": 7, "kernel_count": 12, "sum_us": 2700, "busy_us": 2700, "gap_us": 2750}
+    assert row(of("gpu")["streams"], stream=7) == stream
 
 
 def test_several_devices_make_an_object_by_device(tmp_path: Path):
@@ -221,8 +224,8 @@ def test_device_time_of_operators_and_kernels():
         (1800, 6, 300, pct(18 / 27)), (600, 6, 100, pct(6 / 27)), (300, 6, 50, pct(3 / 27)),
     ]  # fmt: skip
     assert [(k["cat"], k["kernel_class"]) for k in kernels] == [
-        ("kernel", "compute"),
-        ("kernel", "compute"),
+        ("kernel", "gemm"),
+        ("kernel", "other"),
         ("gpu_memcpy", "copy"),
     ]
     assert kernels[0]["name"] == "void gemm<float, 128>(float*)"

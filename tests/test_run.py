@@ -38,6 +38,10 @@ def test_a_section_without_findings_has_none():
     assert findings == ()
 
 
+def test_a_section_without_trouble_has_no_warnings():
+    assert run({"Ranges": number_of_ranges}, TRACE)[0].warnings == ()
+
+
 def test_a_bug_is_no_missing_data():
     with pytest.raises(KeyError, match="dur"):
         run({"Ranges": number_of_ranges, "Bug": with_a_bug}, TRACE)

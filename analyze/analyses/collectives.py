@@ -9,8 +9,10 @@ import pandas as pd
 
 from ...capture.errors import MissingData
 from ..communication import Collectives, argument, collectives_of, message_bytes
+from ..durations import repaired_work
 from ..intervals import covered, length, union
-from ..kernels import COMPUTE, short_name, work_class
+from ..kernels import COMPUTE, work_class
+from ..short_names import short_name
 from ..trace import Ints, Mask, Trace, TraceWarning
 
 SPIN_RATIO = 20  # of the median: no network jitter; a profiler that starts later on another rank costs 100 times and more
@@ -115,7 +117,7 @@ def _on_device(trace: Trace, calls: Collectives, compute: Mask, device: int) -> 
 
 
 def _computing(trace: Trace, compute: Mask, device: int, since_ns: int = 0) -> tuple[Ints, Ints]:
-    work = trace.device[compute & (trace.device.device == device)]
+    work = repaired_work(trace)[compute & (trace.device.device == device)]
     return union(np.maximum(work.start_ns, since_ns), work.end_ns)
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 from ...capture.errors import MissingData
 from .. import trace as t
 from ..clocks import END_OF_TIME
+from ..durations import repaired_work
 from ..grouping import group_sums
 from ..host_tree import HostTree, Launches
 from ..intervals import outer_first, union
@@ -81,7 +82,7 @@ def compiled_regions(trace: Trace) -> CompiledRegions:
     tree, graphs = _compiled(trace)
     if not len(graphs):
         raise MissingData("The trace holds no regions of torch.compile.")
-    launches, work = Launches.of(trace), trace.device
+    launches, work = Launches.of(trace), repaired_work(trace)
     inside = row_at(*union(tree.start[graphs], tree.end[graphs]), launches.moment) >= 0
     compiled_ns = int(launches.ns[inside].sum())
     return CompiledRegions(

@@ -1,34 +1,55 @@
 """How busy is the GPU, and with which kernels?"""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ...capture.errors import MissingData
 from .. import trace as t
+from ..device_time import stream_times, sums, union_times
+from ..durations import repaired_work
 from ..findings import Caution, Text
 from ..grouping import group_sums
-from ..intervals import length, union
-from ..kernels import COMPUTE, device_class, short_name, work_class
+from ..kernels import device_class, has_tensor_cores, kernel_class, work_class
 from ..launches import clock_offset, hidden_in_graphs, launch_start, missing_work
+from ..short_names import short_names
 from ..step_time import step_time
 from ..trace import DeviceRanges, Mask, Trace
 
 CATEGORY_NAMES = {t.KERNEL: "kernel", t.MEMCPY: "gpu_memcpy", t.MEMSET: "gpu_memset"}
+NAN = float("nan")
+IMPOSSIBLE = "Kernels that last beyond the end of a later kernel of their stream: {kernels_count}; cut at the next start there."
+MEASURES = {  # measures -> columns of `devices`; where a cell is NaN there is nothing to tell
+    "gpu_busy_ns": "busy_ns", "gpu_busy_share": "busy_share", "gpu_busy_share_lower_bound": "busy_share_lower_bound",
+    "gpu_idle_ns": "idle_ns", "gpu_idle_share": "idle_share", "gpu_span_ns": "span_ns",
+    "kernel_count": "kernel_count", "kernels": "kernel_count",
+    "kernel_count_timed": "kernel_timed_count", "kernel_sum_ns": "kernel_sum_ns", "kernel_sum_raw_ns": "kernel_sum_ns",
+    "kernel_sum_repaired_ns": "kernel_repaired_ns", "impossible_durations": "impossible_count",
+    "same_stream_overlap_ns": "stream_overlap_ns", "kernel_median_ns": "kernel_median_ns", "median_gap_ns": "median_gap_ns",
+    "compute_union_ns": "compute_ns", "comm_union_ns": "comm_ns", "copy_union_ns": "copy_ns",
+    "compute_sum_ns": "compute_sum_ns", "comm_sum_ns": "comm_sum_ns", "comm_count": "comm_count", "overlap_ns": "overlap_ns",
+    "overlap_share_of_comm": "overlap_share", "comm_exposed_ns": "comm_exposed_ns", "copy_exposed_ns": "copy_exposed_ns",
+    "memcpy_count": "copy_count", "memcpy_sum_ns": "copy_sum_ns", "memcpy_bytes": "copy_bytes",
+    "memcpy_bandwidth_gbps_over_nonzero": "copy_gbps",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class GpuKernels:
-    """Flat figures over the whole file.
+    """Flat figures over the whole file; impossible durations are repaired everywhere but in `kernel_sum_ns`.
 
-    `kernels`: one per (cat, name, device), by total: name (full); short_name; cat; device_class (compute, communication, copy);
-    device; count; total_ns, mean_ns, min_ns, max_ns; total_share (of the sum of total_ns).
+    `kernels`: one per (cat, name, device), by total: name (full); short_name (no two names alike); cat; device_class (compute,
+    communication, copy); kernel_class (in more detail); tensor_cores (whether the name tells of them); device; count; total_ns,
+    mean_ns, min_ns, max_ns; total_share (of the sum of total_ns).
     `devices`: device; busy_ns (union over its streams); idle_ns (the rest of the window); window_ns; busy_share, idle_share (of
-    the window; NaN where they cannot be told); compute_ns (union of the work that is neither communication nor copy); span_ns
-    (first start to last end); kernel_count (also those without a time); kernel_sum_ns; copy_count; copy_sum_ns.
-    `streams`: device; stream; kernel_count; sum_ns, busy_ns (of all work).
+    the window; NaN where they cannot be told); busy_share_lower_bound (where it is one); span_ns (first start to last end);
+    kernel_count (also those without a time); kernel_sum_ns (as in the file); impossible_count; stream_overlap_ns (what streams
+    work on two things at once); and the columns of `device_time.union_times` and `sums`.
+    `streams`: the columns of `device_time.stream_times`, of all work.
     """
 
     kernels: pd.DataFrame
@@ -43,39 +64,81 @@ class GpuKernels:
         return self.busy_withheld or self.lower_bound
 
     @property
-    def measures(self) -> dict[str, float | dict[int, float]]:
-        """By device where there are several."""
-        if not self.lower_bound:
-            return {}
-        shares = dict(zip(self.devices["device"].tolist(), self.devices["busy_share"].tolist(), strict=True))
-        return {"gpu_busy_share_lower_bound": shares if len(shares) > 1 else next(iter(shares.values()))}
+    def withheld(self) -> Mapping[str, str]:
+        """Names of measures -> why."""
+        reasons = {
+            "gpu_busy_share": self.busy_withheld, "gpu_idle_ns": self.idle_withheld, "gpu_idle_share": self.idle_withheld,
+        }  # fmt: skip
+        return {name: why for name, why in reasons.items() if why}
+
+    @property
+    def measures(self) -> Mapping[str, Any]:
+        """Of one device a number, of several an object by device."""
+        devices = self.devices.set_index("device")
+        told = {name: self._by_device(devices[column].dropna().to_dict()) for name, column in MEASURES.items()}
+        streams = self.streams.groupby("device")
+        told["streams_with_work"] = self._by_device({d: rows["stream"].tolist() for d, rows in streams})
+        told["stream_gap_ns"] = self._by_device(
+            {d: dict(zip(rows["stream"], rows["gap_ns"], strict=True)) for d, rows in streams}
+        )
+        return {name: value for name, value in told.items() if value is not None}
+
+    def _by_device(self, values: Mapping[Any, Any]) -> Any:
+        if len(self.devices) > 1:
+            return {int(device): value for device, value in values.items()} or None
+        return next(iter(values.values()), None)
+
+    @property
+    def classes(self) -> pd.DataFrame:
+        """By kind of work, the most time first: kernel_class; count; total_ns; total_share; tensor_cores_share (or NaN)."""
+        rows = self.kernels.assign(tensor_ns=self.kernels["total_ns"].where(self.kernels["tensor_cores"], 0))
+        sums = rows.groupby("kernel_class", sort=False)[["count", "total_ns", "total_share", "tensor_ns"]].sum().reset_index()
+        tensor_ns = sums.pop("tensor_ns")
+        sums["tensor_cores_share"] = (tensor_ns / sums["total_ns"]).where(tensor_ns > 0)
+        return sums.sort_values(["total_ns", "kernel_class"], ascending=[False, True], kind="stable", ignore_index=True)
+
+    @property
+    def least_busy(self) -> Mapping[Any, Any] | None:
+        """The row of that device, where there are several and their shares can be told."""
+        if len(self.devices) < 2 or self.busy_withheld:
+            return None
+        return self.devices.sort_values("busy_share", kind="stable").to_dict("records")[0]
+
+    @property
+    def cut_ns(self) -> int:
+        """What impossible durations were shortened by, together."""
+        return int((self.devices["kernel_sum_ns"] - self.devices["kernel_repaired_ns"]).sum())
 
     @property
     def warnings(self) -> tuple[Caution, ...]:
-        if not self.lower_bound:
-            return ()
-        return (Caution("lower_bound", 1, Text.of("GPU busy time is a lower bound: {reason}.", reason=self.lower_bound)),)
+        """Beside those of loading."""
+        found, bound = int(self.devices["impossible_count"].sum()), self.lower_bound
+        cut = Caution("impossible_durations", found, Text.of(IMPOSSIBLE, kernels_count=found))
+        least = Caution("lower_bound", 1, Text.of("GPU busy time is a lower bound: {reason}.", reason=bound or ""))
+        return (*((cut,) if found else ()), *((least,) if bound else ()))
 
 
 def gpu_kernels(trace: Trace) -> GpuKernels:
     """Device work by name, device and stream."""
-    work = trace.device
+    work = repaired_work(trace)
     if not len(work):
         raise MissingData("The trace holds no GPU work; on a GPU machine capture with CUDA activity on.")
     busy_withheld = clock_offset(trace) or hidden_in_graphs(trace)
     lower_bound = None if busy_withheld else missing_work(trace)
-    compute = work_class(trace) == COMPUTE
-    devices = pd.DataFrame(
-        [_device(trace, int(d), work[work.device == d], compute[work.device == d]) for d in np.unique(work.device)]
-    )
+    streams = stream_times(work)
+    devices = pd.DataFrame([_device(trace, work, int(d)) for d in np.unique(work.device)])
+    known = streams[streams["stream"] >= 0]
+    overlap = (known["sum_ns"] - known["busy_ns"]).groupby(known["device"]).sum()
+    devices["stream_overlap_ns"] = devices["device"].map(overlap).fillna(0).astype(np.int64)
+    devices["busy_share_lower_bound"] = devices["busy_share"] if lower_bound else NAN
     if busy_withheld:
-        devices["busy_share"] = float("nan")
+        devices["busy_share"] = NAN
     if busy_withheld or lower_bound:
-        devices[["idle_ns", "idle_share"]] = float("nan")
+        devices[["idle_ns", "idle_share"]] = NAN
     return GpuKernels(
         kernels=_kernels(trace, work),
         devices=devices,
-        streams=pd.DataFrame([_stream(key, part) for key, part in _streams(work)]),
+        streams=streams,
         busy_withheld=busy_withheld,
         lower_bound=lower_bound,
     )
@@ -87,7 +150,7 @@ def kernel_time_per_step(trace: Trace) -> pd.DataFrame:
     Work without a launch call in the file belongs to no step.
     """
     counted = step_time(trace).steps
-    work = trace.device
+    work = repaired_work(trace)
     launched = launch_start(trace)
     row = np.searchsorted(counted["start_ns"].to_numpy(), launched, side="right") - 1
     inside = (row >= 0) & (launched >= 0)
@@ -108,11 +171,14 @@ def _kernels(trace: Trace, work: DeviceRanges) -> pd.DataFrame:
     rows = grouped.agg(["count", "sum", "mean", "min", "max"]).reset_index()
     rows["name"] = names[rows["name"]]
     rows = rows.sort_values(["sum", "name", "device"], ascending=[False, True, True], kind="stable", ignore_index=True)
+    pairs = list(zip((CATEGORY_NAMES[c] for c in rows["category"]), rows["name"], strict=True))
     return pd.DataFrame({
         "name": rows["name"],
-        "short_name": [short_name(name) for name in rows["name"]],
-        "cat": [CATEGORY_NAMES[c] for c in rows["category"]],
-        "device_class": [device_class(CATEGORY_NAMES[c], n) for c, n in zip(rows["category"], rows["name"], strict=True)],
+        "short_name": rows["name"].map(short_names(rows["name"])),
+        "cat": [category for category, _ in pairs],
+        "device_class": [device_class(*pair) for pair in pairs],
+        "kernel_class": [kernel_class(*pair) for pair in pairs],
+        "tensor_cores": [category == "kernel" and has_tensor_cores(name) for category, name in pairs],
         "device": rows["device"],
         "count": rows["count"],
         "total_ns": rows["sum"],
@@ -123,38 +189,21 @@ def _kernels(trace: Trace, work: DeviceRanges) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def _device(trace: Trace, device: int, work: DeviceRanges, compute: Mask) -> dict[str, int | float]:
-    busy = length(*union(work.start_ns, work.end_ns))
-    kernels, copies = work.category == t.KERNEL, work.category == t.MEMCPY
-    duration = work.end_ns - work.start_ns
+def _device(trace: Trace, work: DeviceRanges, device: int) -> dict[str, int | float]:
+    rows: Mask = work.device == device
+    own, kind, raw = work[rows], work_class(trace)[rows], trace.device[rows]
+    kernels, unions = own.category == t.KERNEL, union_times(own, kind)
+    busy_share = unions["busy_ns"] / trace.window_ns
     return {
         "device": device,
-        "busy_ns": busy,
-        "idle_ns": float(trace.window_ns - busy),
         "window_ns": trace.window_ns,
-        "busy_share": busy / trace.window_ns,
-        "idle_share": 1 - busy / trace.window_ns,
-        "compute_ns": length(*union(work.start_ns[compute], work.end_ns[compute])),
-        "span_ns": int(work.end_ns.max() - work.start_ns.min()),
+        "idle_ns": float(trace.window_ns - unions["busy_ns"]),
+        "busy_share": busy_share,
+        "idle_share": 1 - busy_share,
+        "span_ns": int(own.end_ns.max() - own.start_ns.min()),
         "kernel_count": int(kernels.sum()) + trace.untimed_kernels[device],
-        "kernel_sum_ns": int(duration[kernels].sum()),
-        "copy_count": int(copies.sum()),
-        "copy_sum_ns": int(duration[copies].sum()),
-    }
-
-
-def _streams(work: DeviceRanges) -> list[tuple[tuple[int, int], DeviceRanges]]:
-    keys = pd.DataFrame({"device": work.device, "stream": work.stream}).drop_duplicates()
-    pairs = sorted((int(device), int(stream)) for device, stream in keys.itertuples(index=False))
-    return [(pair, work[(work.device == pair[0]) & (work.stream == pair[1])]) for pair in pairs]
-
-
-def _stream(key: tuple[int, int], work: DeviceRanges) -> dict[str, int]:
-    device, stream = key
-    return {
-        "device": device,
-        "stream": stream,
-        "kernel_count": int((work.category == t.KERNEL).sum()),
-        "sum_ns": int((work.end_ns - work.start_ns).sum()),
-        "busy_ns": length(*union(work.start_ns, work.end_ns)),
+        "kernel_sum_ns": int((raw.end_ns - raw.start_ns)[kernels].sum()),
+        "impossible_count": int((raw.end_ns != own.end_ns).sum()),
+        **unions,
+        **sums(own, kind),
     }

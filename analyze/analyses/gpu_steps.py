@@ -9,6 +9,7 @@ import pandas as pd
 
 from ...capture.errors import MissingData
 from .. import trace as t
+from ..durations import repaired_work
 from ..gpu_gaps import by_device
 from ..intervals import covered, union
 from ..kernels import COMPUTE, COPY, work_class
@@ -86,10 +87,10 @@ def gpu_steps(trace: Trace) -> GpuSteps:
 
 
 def _device(trace: Trace, found: StepWork, device: int, kind: Ids) -> pd.DataFrame:
-    steps, mine = found.steps, trace.device.device == device
+    steps, work, mine = found.steps, repaired_work(trace), trace.device.device == device
     parts = (mine, mine & (kind != COPY), mine & (kind == COMPUTE))
     busy, without_copies, compute = (_inside(trace, steps, rows) for rows in parts)
-    launched = busy_by_group(found.step[mine], trace.device.start_ns[mine], trace.device.end_ns[mine], len(steps))
+    launched = busy_by_group(found.step[mine], work.start_ns[mine], work.end_ns[mine], len(steps))
     kernels = found.step[mine & (trace.device.category == t.KERNEL) & (found.step >= 0)]
     rows = pd.DataFrame({
         "step": np.arange(len(steps)), **{name: steps[name] for name in ("name", "step_ns", "counted", "outlier")},
@@ -106,5 +107,5 @@ def _device(trace: Trace, found: StepWork, device: int, kind: Ids) -> pd.DataFra
 
 def _inside(trace: Trace, steps: pd.DataFrame, rows: Mask) -> Ints:
     """How much of each step the work in those rows covers."""
-    work = union(trace.device.start_ns[rows], trace.device.end_ns[rows])
+    work = union(trace.device.start_ns[rows], repaired_work(trace).end_ns[rows])
     return covered(*work, steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy())

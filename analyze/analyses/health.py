@@ -19,9 +19,9 @@ MOST_NAMED = 3  # of steps in a sentence
 NO_TIME = float("nan")
 CLOCKS_DISAGREE = "Host and device clocks disagree: the GPU's busy share, its idle time and the causes are withheld."
 NOT_COUNTED = "Statistics of steps leave them out."
-TOLD_ELSEWHERE = {  # codes of which the sections on the GPU and on launches warn, in more detail
+TOLD_ELSEWHERE = {  # codes that the sections on steps, the GPU and launches tell, in more detail
     "kernel_before_launch", "kernel_after_sync_returned", "zero_timestamp_events", "launch_without_kernel",
-    "graph_launch_without_kernels", "unattributable_kernels", "profiler_overhead",
+    "graph_launch_without_kernels", "unattributable_kernels", "profiler_overhead", "partial_steps", "overlapping_steps",
 }  # fmt: skip
 LOWER_BOUND = "GPU busy time is a lower bound, and idle time is withheld."
 

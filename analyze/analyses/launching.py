@@ -10,6 +10,7 @@ import pandas as pd
 from ...capture.errors import MissingData
 from .. import trace as t
 from ..clocks import CLOCK_TOLERANCE_NS, clocks
+from ..durations import repaired_work
 from ..findings import Caution, Text
 from ..grouping import group_sums
 from ..launch_queue import LaunchQueue, launch_queue
@@ -85,7 +86,7 @@ def _calls(trace: Trace, rows: Ids) -> pd.DataFrame:
 
 
 def _ops(trace: Trace) -> pd.DataFrame:
-    work, owner = trace.device, links(trace).owner
+    work, owner = repaired_work(trace), links(trace).owner
     owned, ns = owner >= 0, work.end_ns - work.start_ns
     name_of, names = pd.factorize(np.array(trace.names, object))
     group = name_of[trace.host.name[owner[owned]]]
@@ -98,7 +99,7 @@ def _ops(trace: Trace) -> pd.DataFrame:
 
 def _kernel_times(trace: Trace) -> tuple[int, int]:
     """Sums over all kernels, and over those that belong to no operator in the file, ns."""
-    work = trace.device
+    work = repaired_work(trace)
     ns = np.where(work.category == t.KERNEL, work.end_ns - work.start_ns, 0)
     return int(ns.sum()), int(ns[links(trace).owner < 0].sum())
 

@@ -11,7 +11,7 @@ import pandas as pd
 from ...capture.errors import MissingData
 from ..findings import NOTABLE_SHARE, Text
 from ..intervals import length, union
-from ..kernels import short_name
+from ..short_names import short_name
 from ..trace import Trace
 from ..waiting import Calls, calls_of
 from .gpu_kernels import GpuKernels, gpu_kernels

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...capture.errors import MissingData
+from ..durations import repaired_work
 from ..gpu_gaps import by_device
 from ..step_work import StepWork, busy_by_group, step_work
 from ..trace import Trace
@@ -115,7 +116,7 @@ def _gpu(trace: Trace, found: StepWork, whole: pd.DataFrame) -> pd.DataFrame:
     """The work of each phase on each device."""
     total = whole.groupby("kind", sort=False)["step_ns"].sum()
     phase = np.append(pd.Index(total.index).get_indexer(pd.Index(whole["kind"].reindex(found.steps.index))), -1)[found.step]
-    devices, work = np.unique(trace.device.device), trace.device
+    devices, work = np.unique(trace.device.device), repaired_work(trace)
     busy = [
         busy_by_group(phase[mine], work.start_ns[mine], work.end_ns[mine], len(total))
         for mine in (work.device == device for device in devices)

@@ -11,6 +11,7 @@ from ...capture.errors import MissingData
 from .. import trace as t
 from ..callers import Calls, calling_line, calling_op
 from ..device_measures import by_device
+from ..durations import repaired_work
 from ..intervals import covered, length, union
 from ..launches import calls_named, clock_offset, hidden_in_graphs, missing_work
 from ..step_time import OUTSIDE_LABEL
@@ -67,7 +68,7 @@ def synchronisations(trace: Trace) -> Synchronisations:
     offset, hidden, missing = clock_offset(trace), hidden_in_graphs(trace), missing_work(trace)
     devices = np.unique(trace.device.device) if len(waits) else []
     withheld = _withheld(offset, hidden, missing) if len(devices) else {}
-    works = {int(device): trace.device[trace.device.device == device] for device in devices}
+    works = {int(device): repaired_work(trace)[trace.device.device == device] for device in devices}
     idle = {device: idle_after(waits.end_ns, work.start_ns, work.end_ns) for device, work in works.items()}
     during = [{"device": d, **_during(waits, work), "idle_ns": int(idle[d].sum())} for d, work in works.items()]
     return Synchronisations(

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from ...capture.errors import BundleError
 from .. import trace as t
-from ..trace import Ids
+from ..durations import possible_end
+from ..trace import Ids, Mask
 from .arguments import KEYS
 from .columns import HOST, Collected, texts_of
 from .events import LATEST_US, Header
@@ -61,7 +62,7 @@ def trace_of(read: Read, source: t.Source) -> t.Trace:
         argument_keys=KEYS,
         argument_values=texts_of(collected.values),
         host_arguments=t.Arguments(**collected.host_arguments.taken()),
-        device_arguments=t.Arguments(**collected.device_arguments.taken()),
+        device_arguments=ranges.device_arguments,
         slices=_shifted(ranges.slices, first),
         merged_ranks=ranges.merged_ranks,
         device_names=ranges.device_names,
@@ -75,6 +76,7 @@ class _Tables:
     marks: t.DeviceRanges
     slices: t.Slices
     allocations: t.Allocations
+    device_arguments: t.Arguments
     threads: tuple[tuple[str, str], ...]
     untimed_kernels: Counter[int]
     used: int  # events in them and among the allocations
@@ -96,18 +98,21 @@ def _ranges(collected: Collected, producer: Producer) -> _Tables:
         paired_host = _host_pairs(collected, pairs, row_of)
         host = _joined(host, paired_host) if len(paired_host) else host
         used += len(paired_host)
+        parts = Parts(host, device, marks).told_apart(threads, tuple(collected.processes), of_device, of_marks)
     else:
         slices = _slices(collected, producer, host, device, pairs, asynchronous, row_of)
         used += len(pairs.row) + len(asynchronous.row)  # a pair is two events
-        host, device, marks = host[:0], device[:0], marks[:0]
-    parts = Parts(host, device, marks).told_apart(threads, tuple(collected.processes), of_device, of_marks)
-    host, marks = parts.host, parts.marks
-    untimed, device = _without_zero_times(host, parts.device)
-    collected.trouble["zero_timestamp_events"] = len(untimed)
-    kernels = Counter(untimed.device[untimed.category == t.KERNEL].tolist())
-    used += len(host) + len(device) + len(marks) + len(slices)
-    allocations = t.Allocations(**memory)
-    return _Tables(host, device, marks, slices, allocations, threads, kernels, used, parts.ranks, parts.device_names)
+        parts = Parts(host[:0], device, marks[:0])
+    untimed = _zero_times(parts.host, parts.device)
+    kept = ~untimed & producer.is_torch
+    collected.trouble["zero_timestamp_events"] = int(untimed.sum())
+    kernels = Counter(parts.device.device[untimed & (parts.device.category == t.KERNEL)].tolist())
+    device, arguments = _kept(parts.device, t.Arguments(**collected.device_arguments.taken()), kept)
+    used += len(parts.host) + len(device) + len(parts.marks) + len(slices)
+    return _Tables(
+        parts.host, device, parts.marks, slices, t.Allocations(**memory), arguments, threads, kernels, used, parts.ranks,
+        parts.device_names,
+    )  # fmt: skip
 
 
 def _device_rows(columns: Columns) -> tuple[t.DeviceRanges, Ids]:
@@ -177,12 +182,20 @@ def _slices(
     )  # fmt: skip
 
 
-def _without_zero_times(host: t.HostRanges, device: t.DeviceRanges) -> tuple[t.DeviceRanges, t.DeviceRanges]:
-    """(device work that carries no time, the rest)."""
+def _zero_times(host: t.HostRanges, device: t.DeviceRanges) -> Mask:
+    """Device work that carries no time."""
     none = device.start_ns == 0
-    if not len(host) or host.start_ns.min() < ZERO_TIME_MARGIN_NS or not none.any():
-        return device[:0], device
-    return device[none], device[~none]
+    if not len(host) or host.start_ns.min() < ZERO_TIME_MARGIN_NS:
+        return np.zeros_like(none)
+    return none
+
+
+def _kept(device: t.DeviceRanges, arguments: t.Arguments, kept: Mask) -> tuple[t.DeviceRanges, t.Arguments]:
+    """The rows to keep and the arguments of those, by their new numbers."""
+    if kept.all():
+        return device, arguments
+    arguments = arguments[kept[arguments.row]]
+    return device[kept], replace(arguments, row=(np.cumsum(kept) - 1)[arguments.row])
 
 
 def _window(read: Read, ranges: _Tables) -> tuple[int, int]:
@@ -193,10 +206,19 @@ def _window(read: Read, ranges: _Tables) -> tuple[int, int]:
         raise BundleError(
             f"{read.name} holds no timed events of torch.profiler (of {total} events); were the active steps reached?"
         )
-    first, last = min(int(table.start_ns.min()) for table in tables), max(int(table.end_ns.max()) for table in tables)
+    first, last = min(int(table.start_ns.min()) for table in tables), _last_end(tables)
     if last - first > np.iinfo(np.int64).max:
         raise BundleError(f"{read.name} holds events that are more than 292 years apart; its times are damaged, capture again.")
     return first, last
+
+
+def _last_end(tables: Sequence[t.HostRanges | t.DeviceRanges | t.Slices]) -> int:
+    """The latest; of device work that lasts longer than all else only what is possible, which takes time to find out."""
+    ends = [int(table.end_ns.max()) for table in tables if not isinstance(table, t.DeviceRanges)]
+    for table in tables:
+        if isinstance(table, t.DeviceRanges) and (not ends or table.end_ns.max() > max(ends)):
+            ends.append(int(possible_end(table).max()))
+    return max(ends)
 
 
 def _coverage(read: Read, ranges: _Tables) -> t.Coverage:
