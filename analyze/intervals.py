@@ -16,15 +16,17 @@ BLOCK_COUNT = 2**18  # queries looked at together: enough to outweigh the calls,
 
 def union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """The disjoint, sorted intervals that cover the same time; empty intervals and touching borders vanish."""
-    keep = end > start
-    order = np.argsort(start[keep], kind="stable")
-    start, end = start[keep][order], end[keep][order]
+    if not (lasts := end > start).all():
+        start, end = start[lasts], end[lasts]
+    if not (start[1:] >= start[:-1]).all():
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
     if not len(start):
         return start, end
     reach = np.maximum.accumulate(end)
-    first = np.concatenate(([True], start[1:] > reach[:-1]))
-    last = np.concatenate((first[1:], [True]))
-    return start[first], reach[last]
+    begins = np.ones(len(start) + 1, bool)  # and one more, where the last one ends
+    np.greater(start[1:], reach[:-1], out=begins[1:-1])
+    return start[begins[:-1]], reach[begins[1:]]
 
 
 def length(start: Ints, end: Ints) -> int:

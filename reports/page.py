@@ -28,6 +28,7 @@ BREAK_AFTER = ("::", "_", "<", ",", "/", ".")  # where a long identifier may bre
 STEP_NOTE = "Mean step; the parts add up to it."
 RECORDING_NOTE = "The whole recording; the parts add up to it."
 FIGURE_NOTES = {  # how to read each figure of page one of a run, in their order
+    "window": "Each instant of each GPU once; the parts add up to the recording.",
     "step": "",
     "gpu": "Sum over all streams; the whole recording.",
     "steps": "One column a step, in the order they ran.",

@@ -80,6 +80,10 @@ def of_run(summary: dict[str, Any]) -> Known:
     known.per_cent += [p["share_pct"] for p in summary["phases"]] + [k["share_pct"] for k in summary["kernels"]]
     known.per_cent += [measures["outside_ops_us"] / mean * 100]
     known.times_us += [k["total_us"] for k in summary["kernels"]] + [sum(k["total_us"] for k in summary["kernels"])]
+    busy = [us for device in summary["devices"] for us in device.values() if isinstance(us, float)]
+    on_device = [*busy, *(i["us"] for i in summary["idle"])]
+    known.times_us += on_device
+    known.per_cent += [us / measures["window_us"] * 100 for us in on_device]
     known.plain += [k["count"] for k in summary["kernels"]] + [
         len({k["name"] for k in summary["kernels"]}),
         len(summary["devices"]),
