@@ -1,9 +1,7 @@
 """Device work -> when each GPU idles, and whether the file can tell; when a data loader works."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -42,15 +40,9 @@ def _gaps(trace: Trace, device: int) -> tuple[Ints, Ints, Ids]:
     return low[gap], high[gap], np.full(int(gap.sum()), device)
 
 
-@lru_cache(maxsize=2)
 def idle_withheld(trace: Trace) -> str | None:
     """Why idle time cannot be told, if it cannot."""
     return clock_offset(trace) or hidden_in_graphs(trace) or missing_work(trace)
-
-
-def by_device(values: Mapping[Any, Any]) -> Any:
-    """What a measure tells: values by device, that of the only device as it is."""
-    return dict(values) if len(values) > 1 else next(iter(values.values()))
 
 
 def loader_ranges(trace: Trace) -> Mask:

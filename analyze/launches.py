@@ -1,5 +1,7 @@
 """Runtime calls and device work -> which calls launch work, and what makes device times hard to trust."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from .clocks import CLOCK_TOLERANCE_NS, clocks
@@ -15,6 +17,7 @@ def launch_start(trace: Trace) -> Ints:
     return np.where(call >= 0, trace.host.start_ns[np.maximum(call, 0)], -1) if len(trace.host) else call.astype(np.int64)
 
 
+@lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def missing_work(trace: Trace) -> str | None:
     """Launch calls without a record of their work, or records without a time: the GPU did more than the file tells."""
     if trace.untimed_work:
@@ -32,6 +35,7 @@ def launches_without_record(trace: Trace) -> Ids:
     return calls[(correlation > 0) & ~np.isin(correlation, trace.device.correlation)]
 
 
+@lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def hidden_in_graphs(trace: Trace) -> str | None:
     """Launches of CUDA graphs without a record: one can hold any number of kernels."""
     recorded = _recorded(trace, calls_named(trace, is_graph_launch))
@@ -53,6 +57,7 @@ def is_graph_launch(name: str) -> bool:
     return "GraphLaunch" in name
 
 
+@lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def clock_offset(trace: Trace) -> str | None:
     """Work before its launch, or after a wait for it: host and device do not share one clock."""
     found = clocks(trace)

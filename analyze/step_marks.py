@@ -1,6 +1,7 @@
 """Trace -> the steps it marks, and which of them statistics may use."""
 
 import re
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,11 @@ def marked_steps(trace: Trace) -> pd.DataFrame:
     before it ended: its time would count twice); counted (neither, and of the kind that holds most time: what statistics use);
     outlier.
     """
+    return _found(trace).copy()
+
+
+@lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
+def _found(trace: Trace) -> pd.DataFrame:
     rows = _with_fates(trace, _marked(trace))
     if trace.whole_until_ns is not None and not (~rows["partial"] & ~rows["aside"]).any():
         rows = _with_fates(trace, _window(trace))  # of a file that was cut off within its first step

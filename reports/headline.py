@@ -223,14 +223,31 @@ def _machine(facts: dict[str, Any]) -> str:
 SOFTWARE = {"python": "Python", "torch": "PyTorch", "cuda": "CUDA", "hip": "ROCm"}
 
 
-def coverage_line(recording: Recording) -> str:
-    """What became of the file's events, in one sentence."""
+def coverage_line(report: Report, recording: Recording) -> str:
+    """What became of the file's events; of a run also which steps and kernels its figures rest on."""
     c = recording.coverage
     if recording.form == "snapshot":
         return f"{c.total:,} rows of key_averages() read: {c.used:,} used, {c.dropped:,} dropped."
     repaired = f"{c.repaired:,} repaired, " if c.repaired else ""
     fates = f"{c.used:,} used, {repaired}{c.ignored:,} ignored (metadata, flows, unknown kinds), {c.dropped:,} dropped"
-    return f"{c.total:,} events read: {fates}."
+    rest = [*_steps_used(report), *_kernels_linked(report)] if report.kind == "run" else []
+    return " ".join([f"{c.total:,} events read: {fates}.", *rest])
+
+
+def _steps_used(report: Report) -> list[str]:
+    steps = report.result("steps")
+    if steps is None or steps.window != "steps":
+        return []
+    partial = int(steps.rows["partial"].sum())
+    return [f"{_amount(len(steps.rows), 'step')}: {len(steps.rows) - partial:,} whole, {partial:,} partial."]
+
+
+def _kernels_linked(report: Report) -> list[str]:
+    gpu, launching = report.result("gpu_kernels"), report.result("launching")
+    if gpu is None or launching is None:
+        return []
+    count, lost = int(gpu.devices["kernel_timed_count"].sum()), launching.measures["kernels_without_launch"]
+    return [f"{_amount(count, 'kernel')}: {count - lost:,} linked to their launch, {lost:,} not."]
 
 
 def loss_lines(report: Report) -> list[str]:

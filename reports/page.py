@@ -99,7 +99,7 @@ def _environment(pdf: bool) -> jinja2.Environment:
         "by_suffix": formats.by_suffix,
         "clipped": tables.clipped,
         "breakable": breakable,
-        "coverage": headline.coverage_line,
+        "coverage": lambda recording, report: headline.coverage_line(report, recording),
     }
     environment.globals |= {
         "pdf": pdf, "narrow": formats.NARROW, "table": tables.table, "colour": VERDICT_COLOURS, "limits": _limits(),

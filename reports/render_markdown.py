@@ -27,14 +27,14 @@ def render_markdown(report: Report) -> bytes:
         *[f"**{escaped(recording.incomplete)}**" for recording in report.recordings if recording.incomplete],
         *[f"**{escaped(line)}**" for line in loss_lines(report)],
         *body,
-        f"<sub>{escaped(' '.join(_coverage(recording) for recording in report.recordings))} longpole {report.version}, "
+        f"<sub>{escaped(' '.join(_coverage(report, recording) for recording in report.recordings))} longpole {report.version}, "
         f"{escaped(', '.join(f'{r.source.files[0].name} sha256 {r.digest}' for r in report.recordings))}</sub>",
     ]
     return ("\n\n".join(part for part in parts if part) + "\n").encode("utf-8")
 
 
-def _coverage(recording: Recording) -> str:
-    return " ".join([coverage_line(recording), *(warning.message for warning in recording.harmless)])
+def _coverage(report: Report, recording: Recording) -> str:
+    return " ".join([coverage_line(report, recording), *(warning.message for warning in recording.harmless)])
 
 
 def escaped(text: str) -> str:

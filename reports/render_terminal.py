@@ -38,7 +38,7 @@ class TerminalReport:
         yield Text("")
         yield from _run(report, options.max_width) if report.kind == "run" else _diff(report, options.max_width)
         for recording in report.recordings:
-            yield Text(coverage_line(recording), style="dim")
+            yield Text(coverage_line(report, recording), style="dim")
             for warning in recording.harmless:
                 yield Text(clean(warning.message), style="dim")
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
+from ..analyze.device_measures import of_devices
 from ..analyze.findings import Evidence, Finding
-from ..analyze.gpu_gaps import by_device
 from .headline import unprofiled_savings
 from .measures import Json, across_measures, across_withheld, measures_of, pct, us, withheld_of
 from .model import Recording, Report
@@ -179,8 +179,8 @@ def _steps(report: Report) -> list[Json]:
 def _device_times(rows: pd.DataFrame) -> Json:
     """Of one step; of several devices each value by device."""
     of = rows.set_index(rows["device"].astype(str))
-    times = {f"{name}_us": by_device(of[f"{column}_ns"].map(us).to_dict()) for column, name in STEP_TIMES.items()}
-    return times | {"kernel_count": by_device({device: _count(n) for device, n in of["kernel_count"].items()})}
+    times = {f"{name}_us": of_devices(of[f"{column}_ns"].map(us).to_dict()) for column, name in STEP_TIMES.items()}
+    return times | {"kernel_count": of_devices({device: _count(n) for device, n in of["kernel_count"].items()})}
 
 
 def _count(value: float) -> int | None:

@@ -88,8 +88,8 @@ def test_beside_copies_that_tell_their_memory_the_others_are_counted_apart():
 
 def test_each_device_has_its_own_figures():
     found = copies(make_trace(STEP, [copy(PAGEABLE, 0, 10, 10_000), copy(PINNED, 10, 20, 40_000, device=1)]))
-    assert found.measures["pageable_h2d_count"] == {"0": 1, "1": 0}
-    assert found.measures["pinned_h2d_gbps"] == {"1": 4.0}
+    assert found.measures["pageable_h2d_count"] == {0: 1, 1: 0}
+    assert found.measures["pinned_h2d_gbps"] == {1: 4.0}
     assert found.total["pageable_at_pinned_speed_ns"] == 2500
 
 

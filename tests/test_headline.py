@@ -99,8 +99,11 @@ def test_provenance_names_what_is_known_and_leaves_out_the_rest():
 
 
 def test_the_fates_of_all_events_add_up():
-    line = coverage_line(reports()["gpu"].recordings[0])
-    assert line == "48 events read: 48 used, 0 ignored (metadata, flows, unknown kinds), 0 dropped."
+    line = coverage_line(reports()["gpu"], reports()["gpu"].recordings[0])
+    assert line == (
+        "48 events read: 48 used, 0 ignored (metadata, flows, unknown kinds), 0 dropped. 6 steps: 6 whole, 0 partial. "
+        "12 kernels: 12 linked to their launch, 0 not."
+    )
 
 
 def test_savings_without_the_profiler_shrink_as_the_step_does_and_only_on_the_host():
@@ -151,7 +154,10 @@ def test_the_provenance_of_other_forms_names_the_tool_or_the_torch():
 
 
 def test_rows_of_a_snapshot_are_no_events():
-    assert coverage_line(reports()["snapshot"].recordings[0]) == "3 rows of key_averages() read: 3 used, 0 dropped."
+    assert (
+        coverage_line(reports()["snapshot"], reports()["snapshot"].recordings[0])
+        == "3 rows of key_averages() read: 3 used, 0 dropped."
+    )
 
 
 def test_a_diff_of_totals_compares_sums_and_claims_nothing():

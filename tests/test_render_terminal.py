@@ -64,7 +64,7 @@ def test_the_verdict_comes_first_and_the_events_last():
     lines = [line for line in shown("trace", 80).split("\n") if line]
     assert lines[0] == "Sampling holds 42\u202f% of the step"
     assert words(" ".join(lines[-2:])).endswith(
-        "950 events read: 950 used, 0 ignored (metadata, flows, unknown kinds), 0 dropped."
+        "950 events read: 950 used, 0 ignored (metadata, flows, unknown kinds), 0 dropped. 13 steps: 12 whole, 1 partial."
     )
 
 

@@ -58,8 +58,8 @@ def test_calls_on_two_threads_are_summed_and_their_common_time_counts_once_for_t
 
 def test_each_device_has_its_own_figures():
     found = synchronisations(make_trace(STEP, [wait(0, 40)], [kernel("a", 0, 30), kernel("b", 60, 90, device=1)]))
-    assert found.measures["gpu_busy_during_sync_ns"] == {"0": 30_000, "1": 0}
-    assert found.measures["gpu_idle_after_sync_ns"] == {"0": 0, "1": 20_000}
+    assert found.measures["gpu_busy_during_sync_ns"] == {0: 30_000, 1: 0}
+    assert found.measures["gpu_idle_after_sync_ns"] == {0: 0, 1: 20_000}
 
 
 def test_the_innermost_operator_and_the_programs_own_function_made_the_call():

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from ...capture.errors import MissingData
+from ..device_measures import of_devices
 from ..findings import Evidence, Finding, Text, notable
-from ..gpu_gaps import LOADING, by_device, idle_gaps, idle_withheld, loader_ranges
+from ..gpu_gaps import LOADING, idle_gaps, idle_withheld, loader_ranges
 from ..intervals import covered, length, union
 from ..step_time import step_time
 from ..trace import Trace
@@ -60,7 +61,7 @@ def _measures(trace: Trace) -> dict[str, Any]:
     )
     sums = rows.groupby("device").sum().reindex(np.unique(trace.device.device), fill_value=0)
     values = (sums["beside"], sums["beside"] / sums["idle"])
-    return told | {name: by_device(of.to_dict()) for name, of in zip(IDLE_BESIDE, values, strict=True)}
+    return told | {name: of_devices(of.to_dict()) for name, of in zip(IDLE_BESIDE, values, strict=True)}
 
 
 def _withheld(trace: Trace) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ...capture.errors import MissingData
 from .. import trace as t
+from ..device_measures import by_device, of_devices
 from ..device_time import stream_times, sums, union_times
 from ..durations import repaired_work
 from ..findings import Caution, Text
@@ -74,19 +75,13 @@ class GpuKernels:
     @property
     def measures(self) -> Mapping[str, Any]:
         """Of one device a number, of several an object by device."""
-        devices = self.devices.set_index("device")
-        told = {name: self._by_device(devices[column].dropna().to_dict()) for name, column in MEASURES.items()}
-        streams = self.streams.groupby("device")
-        told["streams_with_work"] = self._by_device({d: rows["stream"].tolist() for d, rows in streams})
-        told["stream_gap_ns"] = self._by_device(
-            {d: dict(zip(rows["stream"], rows["gap_ns"], strict=True)) for d, rows in streams}
-        )
-        return {name: value for name, value in told.items() if value is not None}
-
-    def _by_device(self, values: Mapping[Any, Any]) -> Any:
-        if len(self.devices) > 1:
-            return {int(device): value for device, value in values.items()} or None
-        return next(iter(values.values()), None)
+        streams = [(int(device), rows) for device, rows in self.streams.groupby("device")]  # type: ignore[arg-type]
+        return by_device(self.devices, MEASURES) | {
+            "streams_with_work": of_devices({d: rows["stream"].tolist() for d, rows in streams}),
+            "stream_gap_ns": of_devices(
+                {device: dict(zip(rows["stream"], rows["gap_ns"], strict=True)) for device, rows in streams}
+            ),
+        }
 
     @property
     def classes(self) -> pd.DataFrame:

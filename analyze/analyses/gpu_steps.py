@@ -9,8 +9,8 @@ import pandas as pd
 
 from ...capture.errors import MissingData
 from .. import trace as t
+from ..device_measures import of_devices
 from ..durations import repaired_work
-from ..gpu_gaps import by_device
 from ..intervals import covered, union
 from ..kernels import COMPUTE, COPY, work_class
 from ..step_marks import PROFILER_STEP
@@ -60,7 +60,7 @@ class GpuSteps:
         if self.time_withheld:
             return {}
         own = {device: rows["launched_ns"].tolist() for device, rows in self.rows.groupby("device")}
-        return {"per_step_gpu_ns": by_device(own), **(self._whole_steps() if self.cut_off else {})}
+        return {"per_step_gpu_ns": of_devices(own), **(self._whole_steps() if self.cut_off else {})}
 
     @property
     def withheld(self) -> Mapping[str, str]:
@@ -69,7 +69,7 @@ class GpuSteps:
     def _whole_steps(self) -> dict[str, Any]:
         whole = self.rows[self.rows["busy_ns"].notna() & self.rows["name"].str.match(PROFILER_STEP)]
         return {
-            f"step{str(name).rsplit('#', 1)[-1]}_gpu_{column}": by_device(step.set_index("device")[column].to_dict())
+            f"step{str(name).rsplit('#', 1)[-1]}_gpu_{column}": of_devices(step.set_index("device")[column].to_dict())
             for name, step in whole.groupby("name", sort=False)
             for column in ("busy_ns", "busy_share")
         }

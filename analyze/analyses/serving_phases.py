@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ...capture.errors import MissingData
+from ..device_measures import of_devices
 from ..durations import repaired_work
-from ..gpu_gaps import by_device
 from ..step_work import StepWork, busy_by_group, step_work
 from ..trace import Trace
 
@@ -55,7 +55,7 @@ class ServingPhases:
         }
 
     def _by_device(self, column: str) -> dict[Any, Any]:
-        return by_device({device: part.set_index("phase")[column].to_dict() for device, part in self.gpu.groupby("device")})
+        return of_devices({device: part.set_index("phase")[column].to_dict() for device, part in self.gpu.groupby("device")})
 
     @property
     def withheld(self) -> Mapping[str, str]:
