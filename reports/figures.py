@@ -4,7 +4,6 @@ import pandas as pd
 
 from ..analyze.analyses.bottlenecks import Bottlenecks
 from ..analyze.analyses.gpu_kernels import GpuKernels
-from ..analyze.analyses.idle_causes import IdleCauses
 from ..analyze.analyses.op_table import STEP_NAME, OpTable
 from ..analyze.analyses.phases import Phases
 from ..analyze.analyses.slices import SliceTimes
@@ -29,6 +28,7 @@ from .charts import (
     step_columns,
     waterfall,
 )
+from .device_parts import BUSY, COMPUTING, IDLE, device_parts
 from .model import Report
 from .palette import phase_fill
 from .svg import Medium
@@ -40,20 +40,10 @@ MOST_PARTS = 5  # operators in the step bar of a run without phases: as many as 
 FEW_SHARE = 0.1  # of the steps: what `a few` may mean
 MOST_NOTES = 2  # slow steps named in the step chart
 OUTSIDE_LABEL = "outside operators"
-COMPUTING = "computing"
 NOTABLE_SHARE = 0.05  # of the recording: a smaller part needs no mention
-BUSY_PARTS = (  # label, fill, column of GpuKernels.devices: they add up to busy time
-    (COMPUTING, "fwd", "compute_ns"), ("exposed communication", "comm", "comm_exposed_ns"),
-    ("exposed copies", "copy", "copy_exposed_ns"),
-)  # fmt: skip
-IDLE_LABELS = {
-    "input_pipeline": "idle: waiting for data", "h2d_wait": "idle: in copy calls", "synchronization": "idle: after a wait",
-    "launch": "idle: while launching", "host": "idle: in other host work", "other": "idle: outside host ranges",
-}  # fmt: skip
-IDLE_FILLS = {
-    "input_pipeline": "wait", "h2d_wait": "sample", "synchronization": "spare2", "launch": "spare3", "host": "spare4",
-    "other": "other",
-}  # fmt: skip
+DEVICE_FILLS = dict(
+    zip((*BUSY, *IDLE.values()), ("fwd", "comm", "copy", "wait", "sample", "spare2", "spare3", "spare4", "other"), strict=True)
+)
 
 Figures = tuple[dict[str, Chart], dict[str, str]]  # charts and captions by name
 
@@ -85,9 +75,10 @@ def _run_figures(report: Report, medium: Medium) -> Figures:
         parts = _phase_parts(phases.per_step.mean()) if phases.marked or rows is None else _op_parts(rows)
         charts["step"] = step_bar(medium, parts, steps.mean_ns, id="step")
         captions["step"] = _step_caption(parts, steps, on_host=gpu is not None)
-    if gpu and (parts := _device_parts(gpu, report.result("idle_causes"))):
-        charts["window"] = step_bar(medium, parts, sum(part.ns for part in parts), id="window", whole="the recording")
-        captions["window"] = _device_caption(parts, len(gpu.devices))
+    if gpu and len(rows := device_parts(report)):
+        parts = [Part(part, DEVICE_FILLS[part], float(ns)) for part, ns in zip(rows["part"], rows["total_ns"], strict=True)]
+        charts["window"] = step_bar(medium, parts, float(rows["total_ns"].sum()), id="window", whole="the recording")
+        captions["window"] = _device_caption(rows, len(gpu.devices))
     if gpu:
         kernels = _kernel_parts(gpu)
         charts["gpu"] = step_bar(medium, kernels, sum(part.ns for part in kernels), id="gpu", whole="all kernels and copies")
@@ -152,27 +143,16 @@ def _op_parts(rows: Bottlenecks) -> list[Part]:
     return [*parts, Part(OUTSIDE_LABEL, phase_fill("other", 0), rows.outside_ns)] if rows.outside_ns > 0 else parts
 
 
-def _device_parts(gpu: GpuKernels, idle: IdleCauses | None) -> list[Part]:
-    """What the devices did in the recording, added up over them; empty where idle time cannot be told."""
-    if idle is None or gpu.idle_withheld:
-        return []
-    busy = [(label, fill, float(gpu.devices[column].sum())) for label, fill, column in BUSY_PARTS]
-    by_cause = idle.rows.groupby("cause", sort=False)["idle_ns"].sum().sort_values(ascending=False, kind="stable")
-    idles = [(IDLE_LABELS[str(cause)], IDLE_FILLS[str(cause)], float(ns)) for cause, ns in by_cause.items()]
-    return [Part(*part) for part in (*busy, *idles) if part[2] > 0]
-
-
-def _device_caption(parts: list[Part], devices: int) -> str:
+def _device_caption(rows: pd.DataFrame, devices: int) -> str:
     """How much of the recording is idle, and what beside computing takes most of it."""
-    whole = sum(part.ns for part in parts)
-    idle_ns = sum(part.ns for part in parts if part.label in IDLE_LABELS.values())
-    said = f"{'The GPU idles' if devices == 1 else f'{devices} GPUs idle'} {f.share(idle_ns / whole)} of the recording"
-    lead = max((part for part in parts if part.label != COMPUTING), key=lambda part: part.ns, default=None)
-    if lead is None or lead.ns < NOTABLE_SHARE * whole:
+    shares = rows.set_index("part")["window_share"]
+    idle = [part for part in shares.index if part in IDLE.values()]
+    said = f"{'The GPU idles' if devices == 1 else f'{devices} GPUs idle'} {f.share(float(shares[idle].sum()))} of the recording"
+    others = shares[shares.index != COMPUTING]
+    if others.empty or others.max() < NOTABLE_SHARE:
         return f"{said}."
-    if lead.label in IDLE_LABELS.values():
-        return f"{said}, {f.share(lead.ns / whole)} {lead.label.removeprefix('idle: ')}."
-    return f"{said}; {lead.label} takes {f.share(lead.ns / whole)}."
+    lead, share = str(others.idxmax()), f.share(float(others.max()))
+    return f"{said}, {share} {lead.removeprefix('idle: ')}." if lead in idle else f"{said}; {lead} takes {share}."
 
 
 def _kernel_parts(gpu: GpuKernels) -> list[Part]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from ..analyze.diffs.total_changes import TotalChanges
 from ..analyze.findings import Finding
 from . import formats as f
+from .device_parts import device_parts
 from .headline import coverage_line, headlines, loss_lines, provenance, step_changes
 from .model import Recording, Report
 from .prose import sentence
@@ -50,8 +51,11 @@ def _run(report: Report) -> list[str]:
 
 
 def _step_tables(report: Report) -> list[str]:
-    phases, rows = report.result("phases"), report.result("bottlenecks")
+    phases, rows, whole = report.result("phases"), report.result("bottlenecks"), device_parts(report)
     tables = []
+    if len(whole):
+        heads = {"part": "GPU", "total_ns": "Time", "window_share": "Share of the recording"}
+        tables.append(_folded("Where the recording goes", table(whole, heads)))
     if phases is not None:
         heads = {"phase": "Phase", "mean_ns": "Per step", "phase_share": "Share of the step"}
         tables.append(_folded("Phases", table(phases.ranked, heads)))
