@@ -5,11 +5,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from . import trace as t
 from .durations import repaired_work
 from .intervals import union
 from .launches import clock_offset, hidden_in_graphs, missing_work
-from .step_time import phase_of
+from .step_time import phase_ranges
 from .trace import Ids, Ints, Mask, Trace
 
 LOADING = "data_loading"
@@ -47,7 +46,4 @@ def idle_withheld(trace: Trace) -> str | None:
 
 def loader_ranges(trace: Trace) -> Mask:
     """Which host ranges fetch a batch: those of torch's DataLoader, and phases called data_loading."""
-    loads = np.array([phase_of(name) == LOADING for name in trace.names], bool)
-    marks = trace.host.category == t.ANNOTATION
-    marks[marks] = loads[trace.host.name[marks]]
-    return marks
+    return phase_ranges(trace, LOADING)

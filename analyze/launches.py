@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from . import trace as t
 from .clocks import CLOCK_TOLERANCE_NS, clocks
 from .clocks import is_device_wait as is_device_wait
 from .links import calls_named as calls_named
@@ -38,10 +39,16 @@ def launches_without_record(trace: Trace) -> Ids:
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def hidden_in_graphs(trace: Trace) -> str | None:
     """Launches of CUDA graphs without a record: one can hold any number of kernels."""
-    recorded = _recorded(trace, calls_named(trace, is_graph_launch))
-    if lost := int((~recorded).sum()):
-        return f"graph launches without a record of the kernels inside: {lost} of {len(recorded)}"
-    return None
+    lost, launched = graphs_without_kernels(trace)
+    return f"graph launches without a record of the kernels inside: {lost} of {launched}" if lost else None
+
+
+def graphs_without_kernels(trace: Trace) -> tuple[int, int]:
+    """How many graph launches have no kernel in the file, of how many."""
+    correlation = trace.host.correlation[calls_named(trace, is_graph_launch)]
+    kernels = trace.device.correlation[trace.device.category == t.KERNEL]
+    recorded = np.isin(correlation[correlation > 0], kernels)
+    return int((~recorded).sum()), len(recorded)
 
 
 def _recorded(trace: Trace, calls: Mask) -> Mask:

@@ -51,7 +51,7 @@ def step_ranges(trace: Trace) -> Mask:
     """Which host ranges mark steps, by the rule of `marked_steps`."""
     for pattern in (PROFILER_STEP, SERVING_STEP):
         named = np.array([bool(pattern.match(name)) for name in trace.names], bool)
-        marked = trace.host.category == t.ANNOTATION
+        marked = (trace.host.category == t.ANNOTATION) | (trace.host.category == t.OP)  # before 2021-06 all were operators
         marked[marked] = named[trace.host.name[marked]]
         if marked.any():
             return marked
@@ -122,7 +122,7 @@ def _known_whole(trace: Trace, count: int) -> bool:
 
 def _ops_per_step(trace: Trace, rows: pd.DataFrame) -> Ints:
     """Ops (device work where there are none) that run in each step, at least in part."""
-    is_op = trace.host.category == t.OP
+    is_op = (trace.host.category == t.OP) & ~step_ranges(trace)
     start, end = (work[is_op] for work in (trace.host.start_ns, trace.host.end_ns))
     if not len(start):
         start, end = trace.device.start_ns, trace.device.end_ns

@@ -92,6 +92,16 @@ def phase_of(name: str) -> str | None:
     return _known(plain)
 
 
+def phase_ranges(trace: Trace, only: str | None = None) -> Mask:
+    """Which host ranges mark phases, or that one. Before 2021-06 what torch marks itself was an operator in its traces."""
+    host, found = trace.host, [phase_of(name) for name in trace.names]
+    wanted = np.array([phase not in (None, OTHER) and phase == (only or phase) for phase in found], bool)
+    by_torch = np.array([name.startswith((*MARKED_BY_TORCH, PHASE_PREFIX)) for name in trace.names], bool)
+    marks = (host.category == t.ANNOTATION) | (host.category == t.OP)
+    marks[marks] = wanted[host.name[marks]] & ((host.category[marks] == t.ANNOTATION) | by_torch[host.name[marks]])
+    return marks
+
+
 def _known(name: str) -> str | None:
     plain = ALIASES.get(name.lower(), name.lower())
     return plain if plain in PHASES and plain != OTHER else None
@@ -160,8 +170,7 @@ def _on_step_threads(trace: Trace, counted: pd.DataFrame) -> Mask:
 def _phase_cover(trace: Trace, counted: pd.DataFrame, labels: _Labels) -> Cover:
     """Innermost phases on the steps' threads; `owner` is a row of the labels' phases."""
     host = trace.host
-    marks = (host.category == t.ANNOTATION) & _on_step_threads(trace, counted)
-    marks[marks] = labels.phase_of[host.name[marks]] != OTHER_ROW
+    marks = phase_ranges(trace) & _on_step_threads(trace, counted)
     back_start, back_end = _backward_spans(trace, counted, marks)
     phase = np.concatenate((labels.phase_of[host.name[marks]], np.full(len(back_start), BACKWARD_ROW)))
     begun = update_start(trace, host.name[marks], host.start_ns[marks], host.end_ns[marks])

@@ -24,6 +24,11 @@ def test_loading_in_the_process_hides_behind_the_rest_of_the_step():
     assert (finding.bound, finding.phase) == ("input_pipeline", "data_loading")
 
 
+def test_in_traces_of_before_2021_06_torchs_own_ranges_are_operators():
+    old = [{**event, "cat": "Operator"} for event in loading(SINGLE, 3_000)]
+    assert data_wait(make_trace(old)).loading_ns == 3_000_000
+
+
 def test_one_worker_hides_no_more_than_the_rest_lasts():
     (finding,) = data_wait(make_trace(loading(SINGLE, 8_000))).findings
     assert (finding.saving_ns, finding.high_ns) == (1_000_000, 8_000_000)

@@ -129,6 +129,19 @@ def test_of_several_devices_each_has_its_lower_bound():
     assert found.measures["gpu_busy_share_lower_bound"] == {0: 0.2, 1: 0.5}
 
 
+def test_a_device_none_of_whose_kernels_has_a_time_is_a_device_all_the_same():
+    lost = {**kernel("lost", 0, 0, device=1), "ts": -5_000_000}
+    told = gpu_kernels(make_trace(STEP, [lost, kernel("a", 20, 40)])).measures
+    assert (told["kernel_count"], told["kernel_count_timed"]) == ({0: 1, 1: 1}, {0: 1, 1: 0})
+    assert told["gpu_busy_share_lower_bound"] == {0: 0.2, 1: 0}
+
+
+def test_where_no_kernel_has_a_time_that_is_said():
+    lost = {**kernel("lost", 0, 0), "ts": -5_000_000}
+    with pytest.raises(MissingData, match="carries a time"):
+        gpu_kernels(make_trace(STEP, [lost]))
+
+
 def test_host_functions_are_no_launches_of_kernels():
     found = gpu_kernels(make_trace(STEP, [launch(2, 10, 15, name="cudaLaunchHostFunc")], [kernel("a", 20, 40)]))
     assert found.lower_bound is None

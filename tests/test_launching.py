@@ -9,8 +9,10 @@ from make_trace import Event, host, kernel, launch, make_trace, memcpy, op, step
 
 from longpole.analyze.analyses.launching import launching
 from longpole.analyze.launch_queue import LaunchQueue
+from longpole.analyze.launches import hidden_in_graphs
 from longpole.capture.errors import MissingData
 from longpole.reports.headline import loss_lines
+from longpole.reports.render_html import render_html
 from longpole.reports.render_json import summary
 
 STEP = [step(1, 0, 100)]
@@ -151,3 +153,16 @@ def test_the_longest_queue_and_the_mean_one_agree_with_a_loop_over_instants(dela
     waiting = [int(((launched <= i) & (started > i)).sum()) for i in range(40)]
     assert queue.longest_count == max(waiting)
     assert queue.mean_count(40) == sum(waiting) / 40
+
+
+def test_a_trace_with_launches_and_no_device_work_has_its_section():
+    trace = make_trace([step(1, 0, 100), launch(1, 0, 5), launch(2, 50, 55, name="cudaDeviceSynchronize")])
+    assert b"cudaLaunchKernel" in render_html(report_on(trace))
+
+
+def test_graph_launches_without_a_kernel_are_counted_also_where_a_copy_is_recorded():
+    graphs = [launch(i, 20 * i, 20 * i + 5, name="cudaGraphLaunch") for i in (1, 2, 3)]
+    work = [kernel("k", 30, 35, correlation=1), memcpy("HtoD", 50, 55, correlation=2)]
+    found = launching(make_trace([step(1, 0, 100)], graphs, work))
+    assert (found.measures["graph_launches"], found.measures["graph_launches_without_kernels"]) == (3, 2)
+    assert hidden_in_graphs(make_trace([step(1, 0, 100)], graphs, work)) is not None

@@ -191,6 +191,25 @@ def test_kernels_at_time_zero_are_set_aside():
     assert trace.untimed_kernels == {1: 1}
 
 
+DAY_US = 86_400 * 10**6
+
+
+def test_of_a_recording_long_after_zero_nothing_that_starts_at_zero_has_a_time():
+    at_zero = {"ts": -5_000_000}
+    lost = [{**launch(1, 0, 5), **at_zero}, {**kernel("k", 0, 5), **at_zero}]
+    later = {"ts": 2 * DAY_US}
+    arguments = {"External id": 7, "Input type": ["float"]}
+    trace = make_trace(lost, [{**step(1, 0, 100), **later}, {**op("aten::mm", 0, 50, **arguments), **later}])
+    assert (trace.window_ns, len(trace.host), len(trace.device), trace.untimed_work) == (100_000, 2, 0, 1)
+    assert [(w.code, w.count) for w in trace.warnings if not w.harmless] == [("zero_timestamp_events", 2)]
+    assert trace.names[trace.host.name[trace.host_arguments.row[0]]] == "aten::mm"
+
+
+def test_kernels_at_zero_are_set_aside_also_without_host_ranges():
+    trace = make_trace([{**kernel("lost", 0, 0), "ts": -5_000_000}, {**kernel("k", 0, 30), "ts": 2 * DAY_US}])
+    assert (trace.window_ns, len(trace.device), trace.untimed_kernels) == (30_000, 1, {0: 1})
+
+
 def test_a_recording_that_starts_at_zero_keeps_its_first_kernel(tmp_path: Path):
     events = [{**step(1, 0, 100)}, kernel("gemm", 0, 40)]
     trace = load(written(tmp_path, json.dumps({"traceEvents": events})))

@@ -17,6 +17,12 @@ def test_steps_are_the_profilers_ranges_by_start():
     assert not rows["outlier"].any()
 
 
+def test_steps_are_operators_in_traces_of_before_2021_06():
+    old = [{**event, "cat": "Operator"} for event in (step(1, 0, 100), step(2, 100, 210))]
+    rows = marked_steps(make_trace(old, [op("a", 0, 50), op("a", 100, 150)]))
+    assert (rows["name"].tolist(), rows["counted"].tolist()) == (["ProfilerStep#1", "ProfilerStep#2"], [True, True])
+
+
 def test_device_copies_of_the_ranges_are_no_steps():
     marks = [kernel("ProfilerStep#1", 0, 90, category="gpu_user_annotation")]
     assert len(marked_steps(make_trace([step(1, 0, 100), op("a", 0, 50)], marks))) == 1

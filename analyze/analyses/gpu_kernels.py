@@ -23,6 +23,8 @@ from ..trace import DeviceRanges, Mask, Trace
 
 CATEGORY_NAMES = {t.KERNEL: "kernel", t.MEMCPY: "gpu_memcpy", t.MEMSET: "gpu_memset"}
 NAN = float("nan")
+NO_WORK = "The trace holds no GPU work; on a GPU machine capture with CUDA activity on."
+NO_TIMES = "No record of GPU work in the trace carries a time; capture again."
 IMPOSSIBLE = "Kernels that last beyond the end of a later kernel of their stream: {kernels_count}; cut at the next start there."
 MEASURES = {  # measures -> columns of `devices`; where a cell is NaN there is nothing to tell
     "gpu_busy_ns": "busy_ns", "gpu_busy_share": "busy_share", "gpu_busy_share_lower_bound": "busy_share_lower_bound",
@@ -117,11 +119,11 @@ def gpu_kernels(trace: Trace) -> GpuKernels:
     """Device work by name, device and stream."""
     work = repaired_work(trace)
     if not len(work):
-        raise MissingData("The trace holds no GPU work; on a GPU machine capture with CUDA activity on.")
+        raise MissingData(NO_TIMES if trace.untimed_work else NO_WORK)
     busy_withheld = clock_offset(trace) or hidden_in_graphs(trace)
     lower_bound = None if busy_withheld else missing_work(trace)
     streams = stream_times(work)
-    devices = pd.DataFrame([_device(trace, work, int(d)) for d in np.unique(work.device)])
+    devices = pd.DataFrame([_device(trace, work, d) for d in sorted({*work.device.tolist(), *trace.untimed_kernels})])
     known = streams[streams["stream"] >= 0]
     overlap = (known["sum_ns"] - known["busy_ns"]).groupby(known["device"]).sum()
     devices["stream_overlap_ns"] = devices["device"].map(overlap).fillna(0).astype(np.int64)
@@ -195,7 +197,7 @@ def _device(trace: Trace, work: DeviceRanges, device: int) -> dict[str, int | fl
         "idle_ns": float(trace.window_ns - unions["busy_ns"]),
         "busy_share": busy_share,
         "idle_share": 1 - busy_share,
-        "span_ns": int(own.end_ns.max() - own.start_ns.min()),
+        "span_ns": int(own.end_ns.max() - own.start_ns.min()) if len(own) else 0,
         "kernel_count": int(kernels.sum()) + trace.untimed_kernels[device],
         "kernel_sum_ns": int((raw.end_ns - raw.start_ns)[kernels].sum()),
         "impossible_count": int((raw.end_ns != own.end_ns).sum()),

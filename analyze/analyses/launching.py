@@ -14,7 +14,7 @@ from ..durations import repaired_work
 from ..findings import Caution, Text
 from ..grouping import group_sums
 from ..launch_queue import LaunchQueue, launch_queue
-from ..launches import clock_offset, hidden_in_graphs, is_graph_launch, is_launch, launches_without_record
+from ..launches import clock_offset, graphs_without_kernels, hidden_in_graphs, is_graph_launch, is_launch, launches_without_record
 from ..links import calls_named, links
 from ..profiler_overhead import Overhead, profiler_overhead
 from ..trace import Ids, Trace
@@ -54,7 +54,7 @@ def launching(trace: Trace) -> Launching:
     rows = np.flatnonzero(calls_named(trace, is_launch))
     calls, ops, queue, overhead = _calls(trace, rows), _ops(trace), launch_queue(trace), profiler_overhead(trace, rows)
     kernels_ns, of_nobody_ns = _kernel_times(trace)
-    of_calls = _of_calls(calls) if called else {}
+    of_calls = _of_calls(calls) | {"graph_launches_without_kernels": graphs_without_kernels(trace)[0]} if called else {}
     of_work = _of_work(trace, ops) | {"unattributed_kernel_ns": of_nobody_ns} if len(trace.device) else {}
     return Launching(
         calls=calls,

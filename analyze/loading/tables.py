@@ -21,6 +21,7 @@ from .producers import Paired, Producer, paired, unknown_categories
 from .reading import Findings, two_writers
 from .streams import Reading
 
+LONGEST_RECORDING_NS = 86_400 * 10**9  # a day: what starts at 0 when all else starts later than that has no time of its own
 ZERO_TIME_MARGIN_NS = 10**9  # device work at time 0 in a recording that starts a second later has no time of its own
 MOST_NAMED = 5  # of unknown categories named in a sentence
 _Ranges = TypeVar("_Ranges", t.HostRanges, t.DeviceRanges, t.Slices)
@@ -58,10 +59,10 @@ def trace_of(read: Read, source: t.Source) -> t.Trace:
         shapes=_shapes(collected, ranges.host),
         coverage=_coverage(read, ranges),
         untimed_kernels=ranges.untimed_kernels,
-        untimed_work=collected.trouble["zero_timestamp_events"],
+        untimed_work=ranges.untimed_work,
         argument_keys=KEYS,
         argument_values=texts_of(collected.values),
-        host_arguments=t.Arguments(**collected.host_arguments.taken()),
+        host_arguments=ranges.host_arguments,
         device_arguments=ranges.device_arguments,
         slices=_shifted(ranges.slices, first),
         merged_ranks=ranges.merged_ranks,
@@ -76,9 +77,11 @@ class _Tables:
     marks: t.DeviceRanges
     slices: t.Slices
     allocations: t.Allocations
+    host_arguments: t.Arguments
     device_arguments: t.Arguments
     threads: tuple[tuple[str, str], ...]
     untimed_kernels: Counter[int]
+    untimed_work: int
     used: int  # events in them and among the allocations
     merged_ranks: tuple[str, ...]
     device_names: Mapping[int, str]
@@ -103,15 +106,18 @@ def _ranges(collected: Collected, producer: Producer) -> _Tables:
         slices = _slices(collected, producer, host, device, pairs, asynchronous, row_of)
         used += len(pairs.row) + len(asynchronous.row)  # a pair is two events
         parts = Parts(host[:0], device, marks[:0])
-    untimed = _zero_times(parts.host, parts.device)
-    kept = ~untimed & producer.is_torch
-    collected.trouble["zero_timestamp_events"] = int(untimed.sum())
-    kernels = Counter(parts.device.device[untimed & (parts.device.category == t.KERNEL)].tolist())
-    device, arguments = _kept(parts.device, t.Arguments(**collected.device_arguments.taken()), kept)
-    used += len(parts.host) + len(device) + len(parts.marks) + len(slices)
+    no_host, no_device, no_marks = _zero_times(parts)
+    collected.trouble["zero_timestamp_events"] = int(no_host.sum() + no_device.sum() + no_marks.sum())
+    untimed = parts.device[no_device]
+    kernels = Counter(untimed.device[untimed.category == t.KERNEL].tolist())
+    host, host_arguments = _kept(parts.host, t.Arguments(**collected.host_arguments.taken()), ~no_host)
+    kept = ~no_device & producer.is_torch
+    device, device_arguments = _kept(parts.device, t.Arguments(**collected.device_arguments.taken()), kept)
+    marks = parts.marks[~no_marks] if no_marks.any() else parts.marks
+    used += len(host) + len(device) + len(marks) + len(slices)
     return _Tables(
-        parts.host, device, parts.marks, slices, t.Allocations(**memory), arguments, threads, kernels, used, parts.ranks,
-        parts.device_names,
+        host, device, marks, slices, t.Allocations(**memory), host_arguments, device_arguments, threads, kernels, len(untimed),
+        used, parts.ranks, parts.device_names,
     )  # fmt: skip
 
 
@@ -182,20 +188,22 @@ def _slices(
     )  # fmt: skip
 
 
-def _zero_times(host: t.HostRanges, device: t.DeviceRanges) -> Mask:
-    """Device work that carries no time."""
-    none = device.start_ns == 0
-    if not len(host) or host.start_ns.min() < ZERO_TIME_MARGIN_NS:
-        return np.zeros_like(none)
-    return none
+def _zero_times(parts: Parts) -> tuple[Mask, Mask, Mask]:
+    """Which rows of host, device and marks carry no time: they start at 0, and all else long after."""
+    host, device, marks = (table.start_ns for table in (parts.host, parts.device, parts.marks))
+    others = [start[start != 0] for start in (host, device, marks)]
+    if min((int(start.min()) for start in others if len(start)), default=0) >= LONGEST_RECORDING_NS:
+        return host == 0, device == 0, marks == 0
+    is_later = len(host) > 0 and host.min() >= ZERO_TIME_MARGIN_NS
+    return np.zeros_like(host, bool), (device == 0) & is_later, np.zeros_like(marks, bool)
 
 
-def _kept(device: t.DeviceRanges, arguments: t.Arguments, kept: Mask) -> tuple[t.DeviceRanges, t.Arguments]:
+def _kept(table: _Ranges, arguments: t.Arguments, kept: Mask) -> tuple[_Ranges, t.Arguments]:
     """The rows to keep and the arguments of those, by their new numbers."""
     if kept.all():
-        return device, arguments
+        return table, arguments
     arguments = arguments[kept[arguments.row]]
-    return device[kept], replace(arguments, row=(np.cumsum(kept) - 1)[arguments.row])
+    return table[kept], replace(arguments, row=(np.cumsum(kept) - 1)[arguments.row])
 
 
 def _window(read: Read, ranges: _Tables) -> tuple[int, int]:

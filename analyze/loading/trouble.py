@@ -21,7 +21,7 @@ SENTENCES = {
     "missing_dur": "Events without a usable duration: {count}; left out.",
     "negative_dur": "Events with a negative duration: {count}; left out.",
     "missing_ts": "Events without a usable start time: {count}; left out.",
-    "zero_timestamp_events": "Device events that carry no time (0): {count}; left out, so device time is a lower bound.",
+    "zero_timestamp_events": "Events that carry no time (0): {count}; left out. Of device work the time is then a lower bound.",
     "unmatched_begin": "Begin events without an end: {count}; left out.",
     "unmatched_end": "End events without a begin: {count}; left out.",
     "ids_beyond_int64": "Ids beyond 64 bits: {count}; these events are linked to nothing by them.",
