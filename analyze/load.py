@@ -15,7 +15,7 @@ from .loading.producers import producer_of
 from .loading.reading import Findings, NoEvents, RawBackslashes, Reader
 from .loading.sources import Input, inputs
 from .loading.streams import LARGEST_BYTES, File, Progress, Reading, blocks, collector_paused, is_long, refuse_altered
-from .loading.tables import Read, details, host_whole_until, is_cut_off, trace_of, troubles
+from .loading.tables import Read, details, host_whole_until, lacks_events, trace_of, troubles
 from .loading.trouble import warnings
 from .loading.whole import whole_sentence, whole_steps
 
@@ -109,7 +109,7 @@ def _parsed(file: File, largest_bytes: int, processes: int, progress: Progress |
         refuse_altered(file)  # that explains whatever else is wrong with it
         raise
     trace = trace_of(read, _source(read))
-    if is_cut_off(read):
+    if lacks_events(read):
         until_ns = host_whole_until(read, trace)
         trace = replace(trace, whole_until_ns=until_ns, whole_steps=whole_steps(trace, until_ns))
     return replace(trace, warnings=warnings(troubles(read), details(read), whole_sentence(trace)))

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from . import trace as t
+from .launches import launch_start
 from .loading.whole import PROFILER_STEP
 from .trace import Ints, Mask, Trace
 
@@ -103,11 +104,14 @@ def _partial(trace: Trace, rows: pd.DataFrame) -> Mask:
         return (rows["end_ns"] > trace.whole_until_ns).to_numpy()
     if _known_whole(trace, len(rows)):
         return partial
-    if len(rows) < 2 or rows["kind"].any():
+    if len(rows) < 2:
         return partial
     last, times = rows.iloc[-1], rows["step_ns"].to_numpy()
     unfinished = trace.host[~trace.host.finished]
     holds_unfinished = bool(((unfinished.start_ns >= last["start_ns"]) & (unfinished.start_ns < last["end_ns"])).any())
+    if rows["kind"].any():  # serving steps of two kinds differ in all else
+        partial[-1] = holds_unfinished
+        return partial
     work = _ops_per_step(trace, rows)
     too_little = work[-1] < PARTIAL_OPS_SHARE * work[-2]
     partial[-1] = holds_unfinished or too_little or times[-1] < PARTIAL_TIME_SHARE * np.median(times[:-1])
@@ -121,9 +125,11 @@ def _known_whole(trace: Trace, count: int) -> bool:
 
 
 def _ops_per_step(trace: Trace, rows: pd.DataFrame) -> Ints:
-    """Ops (device work where there are none) that run in each step, at least in part."""
+    """Ops that run in each step, at least in part; where there are none, device work, by its launch where that is known."""
     is_op = (trace.host.category == t.OP) & ~step_ranges(trace)
     start, end = (work[is_op] for work in (trace.host.start_ns, trace.host.end_ns))
     if not len(start):
-        start, end = trace.device.start_ns, trace.device.end_ns
+        launched = launch_start(trace)
+        start = np.where(launched >= 0, launched, trace.device.start_ns)
+        end = np.where(launched >= 0, launched + 1, trace.device.end_ns)
     return np.searchsorted(np.sort(start), rows["end_ns"]) - np.searchsorted(np.sort(end), rows["start_ns"], side="right")

@@ -104,7 +104,7 @@ def across_withheld(report: Report) -> Json:
 
 def _step_measures(steps: Steps) -> Json:
     return {
-        "step_count": steps.count,
+        "step_count": steps.whole_count,
         "step_mean_us": us(steps.mean_ns),
         "step_median_us": us(steps.median_ns),
         "step_p95_us": us(steps.p95_ns),

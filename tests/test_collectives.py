@@ -80,6 +80,15 @@ def test_arguments_tell_messages_and_communicators():
 def test_a_cpu_run_calls_its_backend_on_the_host():
     found = collectives(make_trace(STEP, [annotation("gloo:all_reduce", 0, 100), annotation("gloo:all_reduce", 200, 210)]))
     assert (found.on_host, found.union_ns, found.rows["count"].tolist()) == (True, 110_000, [2])
+    told = found.measures
+    assert (told["comm_count"], told["comm_sum_ns"], told["comm_union_ns"]) == (2, 110_000, 110_000)
+
+
+def test_a_first_collective_of_a_kind_of_its_own_is_held_against_all_others():
+    gather = kernel("ncclDevKernel_AllGather", 0, 500, 20)
+    found = collectives(make_trace([step(1, 0, 700)], [gather, *(reduce(500 + 50 * i, 505 + 50 * i) for i in range(4))]))
+    assert (found.measures["first_collective_ns"], found.measures["median_other_collectives_ns"]) == (500_000, 5_000)
+    assert found.measures["trimmed_window_ns"] == 200_000
 
 
 def test_one_process_has_no_collectives():

@@ -113,6 +113,7 @@ def test_what_is_withheld_is_no_measure():
     assert (lost.withheld.keys(), lost.measures["gpu_busy_share_lower_bound"]) == ({"gpu_idle_ns", "gpu_idle_share"}, 0.2)
     hidden = gpu_kernels(make_trace(STEP, [launch(1, 0, 5, name="cudaGraphLaunch")], [kernel("a", 20, 40)]))
     assert hidden.withheld.keys() == {"gpu_idle_ns", "gpu_idle_share", "gpu_busy_share"}
+    assert [warning.code for warning in hidden.warnings] == ["graph_launches_without_kernels"]
     assert not (hidden.withheld.keys() | {"gpu_busy_share_lower_bound"}) & hidden.measures.keys()
 
 

@@ -44,6 +44,14 @@ def test_nothing_is_linked_across_ranks():
     assert len(np.unique(trace.host.sequence[trace.host.sequence >= 0])) == 2
 
 
+@pytest.mark.parametrize("prefix", ["rank{} ", "rank {}: ", "Rank_{} "])
+def test_a_rank_can_stand_without_brackets(prefix: str):
+    both = [(0, work("aten::mm", 100)), (1, work("aten::add", 20))]
+    named = [[{**event, "pid": prefix.format(rank) + str(event["pid"])} for event in events] for rank, events in both]
+    rows = op_table(make_trace(*named)).rows.set_index("name")["device_ns"]
+    assert (rows["aten::mm"], rows["aten::add"]) == (100_000, 20_000)
+
+
 def test_events_without_a_rank_are_one_of_their_own():
     trace = make_trace(MERGED_FILE, work("aten::mul", 7))
     rows = op_table(trace).rows.set_index("name")["device_ns"]

@@ -1,4 +1,4 @@
-from make_trace import annotation, kernel, loop, make_bundle, make_trace, op, step
+from make_trace import annotation, kernel, launch, loop, make_bundle, make_trace, op, step
 
 from longpole.analyze.step_marks import marked_steps
 
@@ -21,6 +21,21 @@ def test_steps_are_operators_in_traces_of_before_2021_06():
     old = [{**event, "cat": "Operator"} for event in (step(1, 0, 100), step(2, 100, 210))]
     rows = marked_steps(make_trace(old, [op("a", 0, 50), op("a", 100, 150)]))
     assert (rows["name"].tolist(), rows["counted"].tolist()) == (["ProfilerStep#1", "ProfilerStep#2"], [True, True])
+
+
+def test_without_operators_a_step_counts_the_work_that_it_launched():
+    steps = [step(i, 100 * i, 100 * i + 100) for i in range(4)]
+    calls = [launch(10 * i + k, 100 * i + k, 100 * i + k + 1) for i in range(4) for k in range(1, 9)]
+    work = [
+        kernel("k", 100 * i + 20 * k + 60, 100 * i + 20 * k + 70, correlation=10 * i + k) for i in range(4) for k in range(1, 9)
+    ]
+    assert marked_steps(make_trace(steps, calls, work))["counted"].tolist() == [True] * 4
+
+
+def test_a_last_serving_step_with_an_open_range_is_partial():
+    steps = [annotation(f"step[DECODE bs={i}]", 100 * i, 100 * i + 100) for i in range(3)]
+    rows = marked_steps(make_trace(steps, [op("a", 250, 290, finished=False)]))
+    assert rows["partial"].tolist() == [False, False, True]
 
 
 def test_device_copies_of_the_ranges_are_no_steps():

@@ -1,5 +1,5 @@
 import pytest
-from make_trace import backward, kernel, loop, make_bundle, make_trace, op, step
+from make_trace import annotation, backward, kernel, loop, make_bundle, make_trace, op, step
 
 from longpole.analyze.analyses.steps import steps
 
@@ -42,6 +42,13 @@ def test_the_overhead_is_the_profiled_over_the_unprofiled_median():
     assert (found.unprofiled_ns, found.overhead_ratio) == (100_000, 1.5)
     bare = steps(make_trace(loop([100, 100], busy)))
     assert (bare.unprofiled_ns, bare.overhead_ratio) == (None, None)
+
+
+def test_whole_steps_of_all_kinds_count_and_only_those_of_one_kind_are_averaged():
+    found = steps(
+        make_trace([annotation("step[EXTEND]", 0, 1000), *(annotation("step[DECODE]", a, a + 100) for a in (1000, 1100))])
+    )
+    assert (found.whole_count, found.count, found.mean_ns) == (3, 1, 1_000_000)
 
 
 def test_the_steady_mean_leaves_out_a_leading_outlier_and_no_other():

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from make_trace import Event, kernel, launch, op, step, trace_text
 
 from longpole.analyze.load import load
+from longpole.analyze.step_marks import marked_steps
 from longpole.analyze.trace import Trace
 from longpole.capture.errors import BundleError
 from longpole.reports.cli import cli
@@ -218,6 +219,14 @@ def test_a_cut_says_which_steps_are_whole_on_the_device(tmp_path: Path):
     trace = load(written(tmp_path, text[: text.rindex('"name": "k"')]))
     (warning,) = trace.warnings
     assert "2 of 3 steps lack nothing: ProfilerStep#1, ProfilerStep#2." in warning.message
+
+
+def test_where_only_the_end_of_the_object_is_missing_all_steps_are_whole(tmp_path: Path):
+    steps = [step(i, 100 * i, 100 * i + 100) for i in range(1, 4)]
+    text = trace_text(steps, [op("aten::mm", 100 * i + 5, 100 * i + 90) for i in range(1, 4)])
+    trace = load(written(tmp_path, text.rstrip().removesuffix("}")))
+    assert ([w.code for w in trace.warnings], trace.whole_until_ns) == (["truncated_file"], None)
+    assert marked_steps(trace)["counted"].all()
 
 
 def test_text_after_the_end_is_ignored_and_counted(tmp_path: Path):

@@ -23,6 +23,7 @@ from ..trace import DeviceRanges, Mask, Trace
 
 CATEGORY_NAMES = {t.KERNEL: "kernel", t.MEMCPY: "gpu_memcpy", t.MEMSET: "gpu_memset"}
 NAN = float("nan")
+HIDDEN = "The GPU's busy share and its idle time are withheld: {reason}."
 NO_WORK = "The trace holds no GPU work; on a GPU machine capture with CUDA activity on."
 NO_TIMES = "No record of GPU work in the trace carries a time; capture again."
 IMPOSSIBLE = "Kernels that last beyond the end of a later kernel of their stream: {kernels_count}; cut at the next start there."
@@ -59,6 +60,7 @@ class GpuKernels:
     devices: pd.DataFrame
     streams: pd.DataFrame
     busy_withheld: str | None  # why the busy share cannot be told at all
+    hidden: str | None  # of which graph launches the work inside is not known
     lower_bound: str | None  # else why device work may be missing, so that busy time is the least it can be
 
     @property
@@ -112,7 +114,8 @@ class GpuKernels:
         found, bound = int(self.devices["impossible_count"].sum()), self.lower_bound
         cut = Caution("impossible_durations", found, Text.of(IMPOSSIBLE, kernels_count=found))
         least = Caution("lower_bound", 1, Text.of("GPU busy time is a lower bound: {reason}.", reason=bound or ""))
-        return (*((cut,) if found else ()), *((least,) if bound else ()))
+        hidden = Caution("graph_launches_without_kernels", 1, Text.of(HIDDEN, reason=self.hidden or ""))
+        return (*((cut,) if found else ()), *((least,) if bound else ()), *((hidden,) if self.hidden else ()))
 
 
 def gpu_kernels(trace: Trace) -> GpuKernels:
@@ -137,6 +140,7 @@ def gpu_kernels(trace: Trace) -> GpuKernels:
         devices=devices,
         streams=streams,
         busy_withheld=busy_withheld,
+        hidden=hidden_in_graphs(trace),
         lower_bound=lower_bound,
     )
 

@@ -33,6 +33,11 @@ class Steps:
     unprofiled_ns: float | None
 
     @property
+    def whole_count(self) -> int:
+        """Whole steps of all kinds; the statistics are over one kind."""
+        return int((~self.rows["partial"] & ~self.rows["aside"]).sum())
+
+    @property
     def kind(self) -> str:
         """Of the counted steps, in serving traces; else empty."""
         return str(self.rows.loc[self.rows["counted"], "kind"].iloc[0])

@@ -1,6 +1,7 @@
 """Several ranks merged into one file -> ids that no two of them share, so that nothing is linked across ranks.
 
-Whoever merges puts the rank before the process, `[TP01] 83`, and leaves correlations, External ids and devices as they were.
+Whoever merges puts the rank before the process, `[TP01] 83` or `rank1 83`, and leaves correlations, External ids and devices
+as they were.
 """
 
 import re
@@ -13,7 +14,7 @@ import numpy as np
 from .. import trace as t
 from ..trace import Ids
 
-PREFIX = re.compile(r"\s*\[([^\[\]]+)\]")
+PREFIX = re.compile(r"\s*(?:\[([^\[\]]+)\]|(rank[\s_-]*\d+)\b)", re.IGNORECASE)
 DIGITS = re.compile(r"(\d+)")
 
 
@@ -68,7 +69,7 @@ class Parts:
 def _prefix(process: Any) -> str:
     """`[TP01] 83` -> `TP01`; empty where a process is of no rank."""
     found = PREFIX.match(process) if isinstance(process, str) else None
-    return found[1].strip() if found else ""
+    return (found[1] or found[2]).strip() if found else ""
 
 
 def _natural(rank: str) -> list[tuple[int, str]]:

@@ -37,6 +37,9 @@ CONTROL = re.compile(r"[\x08-\x0d]")
 DRIVE = re.compile(r"[A-Za-z]:[\x08-\x0d]")  # C:\temp, read as if its backslash began an escape
 
 
+NO_END_OF_OBJECT = "the object around the events does not end"
+
+
 class RawBackslashes(Exception):  # noqa: N818 - a decision, told by raising because the file must be read again from its start
     """The writer does not escape backslashes: all that were read as escapes until now were none."""
 
@@ -235,7 +238,7 @@ class Reader:
             if rest.rstrip()[-1:] == b"}" and not (isinstance(problem, json.JSONDecodeError) and is_cut(problem)):
                 self.header = merged(self.header, self._beside(text))
             else:
-                self.found.cut_off = "the object around the events does not end"
+                self.found.cut_off = NO_END_OF_OBJECT
                 self.header = merged(self.header, header_by_name(text))
             return
         whole = text.decode("utf-8", "replace")

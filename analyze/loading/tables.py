@@ -18,7 +18,7 @@ from .events import LATEST_US, Header
 from .growing import Columns
 from .merged import Parts
 from .producers import Paired, Producer, paired, unknown_categories
-from .reading import Findings, two_writers
+from .reading import NO_END_OF_OBJECT, Findings, two_writers
 from .streams import Reading
 
 LONGEST_RECORDING_NS = 86_400 * 10**9  # a day: what starts at 0 when all else starts later than that has no time of its own
@@ -291,8 +291,13 @@ def host_whole_until(read: Read, trace: t.Trace) -> int:
 
 
 def is_cut_off(read: Read) -> bool:
-    """Whether the file ends before its list of events does."""
+    """Whether the file ends before its end."""
     return bool(read.found.cut_off or read.reading.damage)
+
+
+def lacks_events(read: Read) -> bool:
+    """Whether it ends before its list of events does: of a file that only lacks what stands after them nothing is lost."""
+    return is_cut_off(read) and read.found.cut_off != NO_END_OF_OBJECT
 
 
 def _base_ns(header: Header) -> int:
