@@ -58,8 +58,8 @@ def demo() -> None:
 
 
 def test() -> None:
-    """The tests; more arguments go to pytest."""
-    run(PYTHON, "-m", "pytest", *sys.argv[2:])
+    """The tests, as many at once as there are cores; more arguments go to pytest instead."""
+    run(PYTHON, "-m", "pytest", *(sys.argv[2:] or ["-n", "auto"]))
 
 
 def check() -> None:
@@ -67,7 +67,7 @@ def check() -> None:
     run(PYTHON, "-m", "ruff", "format", "--check", ".")
     run(PYTHON, "-m", "ruff", "check", ".")
     run(PYTHON, "-m", "pyright")
-    run(PYTHON, "-m", "pytest", "--cov", "--cov-report=term", "--cov-fail-under=95")
+    run(PYTHON, "-m", "pytest", "-n", "auto", "--cov", "--cov-report=term", "--cov-fail-under=95")
 
 
 def bench() -> None:
