@@ -18,20 +18,26 @@ class StepWork:
     """`steps` as in marked_steps. `step`: for each piece of device work the row of the step in which its launch starts, or -1.
 
     Work belongs to a step wherever it runs: what the last step launched and runs after it is that step's own.
-    `incomplete`: steps for which the file may lack device work, and `gaps` says why. `offset`: why no step's time on the device
-    can be told, however complete.
+    `incomplete`: steps for which the file may lack device work, and `gaps` says why. `strays`: why it cannot be told what any
+    step launched, though what runs between its borders can. `offset`: why no step's time on the device can be told at all.
     """
 
     steps: pd.DataFrame
     step: Ids
     incomplete: Mask
     gaps: str | None
+    strays: str | None
     offset: str | None
 
     @property
     def withheld(self) -> str | None:
         """Why no step's device time can be told; None where that of some can."""
         return self.offset or (self.gaps if self.incomplete.all() else None)
+
+    @property
+    def launches_withheld(self) -> str | None:
+        """Why the device time of what a step launched can be told of none."""
+        return self.withheld or self.strays
 
     @property
     def timed(self) -> Mask:
@@ -48,7 +54,7 @@ def step_work(trace: Trace) -> StepWork:
     row = row_at(steps["start_ns"].to_numpy()[own], steps["end_ns"].to_numpy()[own], launched)
     step = np.where(row >= 0, own[row], -1)
     incomplete, gaps = _incomplete(trace, steps, launched)
-    return StepWork(steps, step, incomplete, gaps, clock_offset(trace))
+    return StepWork(steps, step, incomplete, gaps, _strays(trace, launched), clock_offset(trace))
 
 
 def busy_by_group(group: Ids, start: Ints, end: Ints, count: int) -> Ints:
@@ -63,8 +69,6 @@ def busy_by_group(group: Ids, start: Ints, end: Ints, count: int) -> Ints:
 def _incomplete(trace: Trace, steps: pd.DataFrame, launched: Ints) -> tuple[Mask, str | None]:
     """Steps that may lack device work, and why."""
     everything, lost = np.ones(len(steps), bool), launches_without_record(trace)
-    if strays := _strays(trace, launched):
-        return everything, f"device events without the call that launched them, which belong to no step: {strays}"
     if trace.untimed_work > len(lost):
         return everything, missing_work(trace)
     touched = _touched(trace, steps, np.sort(trace.host.start_ns[lost]), launched)
@@ -73,8 +77,8 @@ def _incomplete(trace: Trace, steps: pd.DataFrame, launched: Ints) -> tuple[Mask
     return touched, missing_work(trace) if touched.any() else None
 
 
-def _strays(trace: Trace, launched: Ints) -> int:
-    """How many pieces of work may have been launched in any step.
+def _strays(trace: Trace, launched: Ints) -> str | None:
+    """Why it cannot be told what each step launched: some work may have been launched in any of them.
 
     What a stream runs before the first work whose call is in the file was launched before the recording: streams keep order.
     """
@@ -84,7 +88,8 @@ def _strays(trace: Trace, launched: Ints) -> int:
     first = np.full(track.max(initial=-1) + 1, np.iinfo(np.int64).max)
     np.minimum.at(first, track[known], work.start_ns[known])
     has_known = np.bincount(track[known], minlength=len(first)) > 0
-    return int((~known & ((work.start_ns >= first[track]) | ~has_known[track])).sum())
+    count = int((~known & ((work.start_ns >= first[track]) | ~has_known[track])).sum())
+    return f"device events without the call that launched them, which belong to no step: {count}" if count else None
 
 
 def _touched(trace: Trace, steps: pd.DataFrame, lost: Ints, launched: Ints) -> Mask:

@@ -72,10 +72,10 @@ def test_a_launch_without_a_record_hides_the_time_of_the_steps_in_which_its_work
     assert found.withheld == {}
 
 
-def test_work_without_a_call_may_belong_to_any_step():
-    work = [kernel("a", 20, 60, correlation=1), kernel("stray", 400, 500)]
+def test_work_without_a_call_may_belong_to_any_step_but_where_it_runs_is_known():
+    work = [kernel("a", 20, 60, correlation=1), kernel("b", 120, 150, correlation=101), kernel("stray", 160, 170)]
     found = gpu_steps(make_trace(loop([100, 100], launching), work))
-    assert times(found, "busy_ns") == [[None], [None]]
+    assert times(found, "busy_ns", "launched_ns", "kernel_count") == [[40, None, None], [40, None, None]]
     assert "belong to no step: 1" in found.withheld["per_step_gpu_ns"]
     assert found.measures == {}
 

@@ -32,13 +32,15 @@ class GpuSteps:
     compute_ns, comm_exposed_ns (no computing beside it), copy_exposed_ns (neither), which add up to busy_ns. Of the work that the
     step launched, wherever it runs (NaN also for steps aside): launched_ns (union), kernel_count.
 
-    `cut_off`: whether the file was; `gaps`: why some steps may lack device work. `time_withheld`: why no step's time can be told.
+    `cut_off`: whether the file was; `gaps`: why some steps may lack device work. `time_withheld`: why no step's time can be told;
+    `launches_withheld`: why that of what it launched cannot.
     """
 
     rows: pd.DataFrame
     cut_off: bool
     gaps: str | None
     time_withheld: str | None
+    launches_withheld: str | None
 
     @property
     def spread(self) -> pd.DataFrame:
@@ -57,14 +59,13 @@ class GpuSteps:
     @property
     def measures(self) -> Mapping[str, Any]:
         """The device time of each step's own work; of a cut file also that of each step that lacks nothing, by its number."""
-        if self.time_withheld:
-            return {}
         own = {device: rows["launched_ns"].tolist() for device, rows in self.rows.groupby("device")}
-        return {"per_step_gpu_ns": of_devices(own), **(self._whole_steps() if self.cut_off else {})}
+        launched = {} if self.launches_withheld else {"per_step_gpu_ns": of_devices(own)}
+        return launched | (self._whole_steps() if self.cut_off else {})
 
     @property
     def withheld(self) -> Mapping[str, str]:
-        return {"per_step_gpu_ns": self.time_withheld} if self.time_withheld else {}
+        return {"per_step_gpu_ns": self.launches_withheld} if self.launches_withheld else {}
 
     def _whole_steps(self) -> dict[str, Any]:
         whole = self.rows[self.rows["busy_ns"].notna() & self.rows["name"].str.match(PROFILER_STEP)]
@@ -83,7 +84,7 @@ def gpu_steps(trace: Trace) -> GpuSteps:
     rows = pd.concat(
         [_device(trace, found, int(device), kind) for device in np.unique(trace.device.device)], ignore_index=True
     ).sort_values(["step", "device"], kind="stable", ignore_index=True)
-    return GpuSteps(rows, trace.whole_steps is not None, found.gaps, found.withheld)
+    return GpuSteps(rows, trace.whole_steps is not None, found.gaps, found.withheld, found.launches_withheld)
 
 
 def _device(trace: Trace, found: StepWork, device: int, kind: Ids) -> pd.DataFrame:
@@ -100,7 +101,7 @@ def _device(trace: Trace, found: StepWork, device: int, kind: Ids) -> pd.DataFra
     })  # fmt: skip
     rows = rows.astype(dict.fromkeys([*TIMES, *OWN], float))
     rows.loc[~found.timed, TIMES] = float("nan")
-    rows.loc[steps["aside"], OWN] = float("nan")
+    rows.loc[steps["aside"] | (found.strays is not None), OWN] = float("nan")
     rows.loc[found.incomplete, "kernel_count"] = float("nan")
     return rows
 

@@ -89,7 +89,7 @@ def serving_phases(trace: Trace) -> ServingPhases:
 
 
 def _withheld(found: StepWork, whole: pd.DataFrame) -> str | None:
-    return found.offset or (found.gaps if found.incomplete[whole.index].any() else None)
+    return found.offset or found.strays or (found.gaps if found.incomplete[whole.index].any() else None)
 
 
 def _phases(whole: pd.DataFrame) -> pd.DataFrame:
