@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import trace as t
-from .intervals import Nest, outer_first
+from .intervals import Nest, outermost
 from .trace import Allocations, Ids, Ints, Trace
 
 HOST = -1  # instead of a device's id
@@ -56,17 +56,10 @@ def open_ops(trace: Trace, events: Allocations) -> OpenOps:
         at = np.flatnonzero(events.thread == thread)
         rows = np.flatnonzero((host.category == t.OP) & (host.thread == thread))
         inner[at] = _open(trace, rows, events.time_ns[at])
-        outer[at] = _open(trace, rows[_outermost(host.start_ns[rows], host.end_ns[rows])], events.time_ns[at])
+        outer[at] = _open(trace, rows[outermost(host.start_ns[rows], host.end_ns[rows])], events.time_ns[at])
     return OpenOps(inner, np.where(outer < 0, inner, outer))
 
 
 def _open(trace: Trace, rows: Ints, moment: Ints) -> Ids:
     found = Nest.of(trace.host.start_ns[rows], trace.host.end_ns[rows]).innermost_at(moment)
     return np.append(trace.host.name[rows], np.int32(-1))[found]
-
-
-def _outermost(start: Ints, end: Ints) -> Ints:
-    """Rows that begin when no other is open."""
-    order = outer_first(start, end)
-    reach = np.maximum.accumulate(end[order])
-    return order[np.concatenate(([True], start[order][1:] >= reach[:-1]))[: len(order)]]

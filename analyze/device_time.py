@@ -60,7 +60,6 @@ def sums(work: DeviceRanges, kind: Ids) -> dict[str, int | float]:
     ns = work.end_ns - work.start_ns
     kernels, copies = work.category == t.KERNEL, work.category == t.MEMCPY
     sized = copies & (work.size_bytes >= 0)
-    timed = sized & (ns > 0)  # a copy of no duration would be infinitely fast
     return {
         "compute_sum_ns": int(ns[kind == COMPUTE].sum()),
         "comm_sum_ns": int(ns[kind == COMMUNICATION].sum()),
@@ -71,5 +70,4 @@ def sums(work: DeviceRanges, kind: Ids) -> dict[str, int | float]:
         "copy_count": int(copies.sum()),
         "copy_sum_ns": int(ns[copies].sum()),
         "copy_bytes": int(work.size_bytes[sized].sum()) if sized.any() or not copies.any() else float("nan"),
-        "copy_gbps": float(work.size_bytes[timed].sum() / ns[timed].sum()) if timed.any() else float("nan"),  # bytes per ns
     }

@@ -12,7 +12,7 @@ import numpy as np
 from . import trace as t
 from .durations import repaired_work
 from .intervals import Peaks, outer_first
-from .launches import launching_call
+from .links import launching_call
 from .trace import HostRanges, Ids, Ints, Mask, Trace
 
 LATE_NS = 1000  # a child that ends so much later than its parent is still a child: frames and calls are timed by several clocks

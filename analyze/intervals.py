@@ -106,6 +106,13 @@ def outer_first(start: Ints, end: Ints, track: Ids | None = None) -> Ints:
     return order
 
 
+def outermost(start: Ints, end: Ints) -> Ints:
+    """Rows of the ranges that begin when no other is open, in the order of outer_first."""
+    order = outer_first(start, end)
+    reach = np.maximum.accumulate(end[order])
+    return order[np.concatenate(([True], start[order][1:] >= reach[:-1]))[: len(order)]]
+
+
 def packed(track: Ids, start: Ints) -> Ints:
     """One number that orders by (track, start)."""
     if not len(start):

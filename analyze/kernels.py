@@ -9,7 +9,6 @@ from . import trace as t
 from .trace import Ids, Trace
 
 COMPUTE, COMMUNICATION, COPY = range(3)  # of a piece of device work: `work_class`
-CLASSES = ("compute", "communication", "copy")
 
 COMMUNICATION_NAME = re.compile(
     r"nccl|rccl|cross_device_reduce|multimem_|(one|two)_shot_all_?reduce|symm_mem|deep_ep|nvshmem", re.IGNORECASE

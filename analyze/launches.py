@@ -6,9 +6,7 @@ import numpy as np
 
 from . import trace as t
 from .clocks import CLOCK_TOLERANCE_NS, clocks
-from .clocks import is_device_wait as is_device_wait
-from .links import calls_named as calls_named
-from .links import launching_call as launching_call
+from .links import calls_named, launching_call
 from .trace import Ids, Ints, Mask, Trace
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from . import trace as t
 from .grouping import group_sums
-from .intervals import BLOCK_COUNT, Cover, Nest, borders, innermost, outer_first, union
+from .intervals import BLOCK_COUNT, Cover, Nest, borders, innermost, outermost, union
 from .step_marks import marked_steps, step_ranges
 from .trace import Ids, Ints, Mask, Trace
 
@@ -260,11 +260,7 @@ def outermost_ops(trace: Trace, counted: pd.DataFrame) -> Ints:
     """Rows of trace.host, by start: the operators of the steps' threads that lie in no other operator."""
     host = trace.host
     rows = np.flatnonzero((host.category == t.OP) & _on_step_threads(trace, counted))
-    rows = rows[outer_first(host.start_ns[rows], host.end_ns[rows])]
-    if not len(rows):
-        return rows
-    reach = np.maximum.accumulate(host.end_ns[rows])
-    return rows[np.concatenate(([True], host.start_ns[rows[1:]] >= reach[:-1]))]
+    return rows[outermost(host.start_ns[rows], host.end_ns[rows])]
 
 
 def row_at(start: Ints, end: Ints, moment: Ints) -> Ints:

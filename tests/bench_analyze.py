@@ -68,7 +68,7 @@ def nested(trace: Any) -> Any:
 
 def linked(trace: Any) -> Any:
     """Which call launched which piece of device work."""
-    from longpole.analyze.launches import launching_call
+    from longpole.analyze.links import launching_call
 
     launching_call.cache_clear()
     return launching_call(trace)

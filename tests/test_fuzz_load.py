@@ -461,19 +461,26 @@ def test_a_packed_file_cut_at_any_byte_keeps_its_first_events_and_says_so(layout
     names = [event["name"] for event in CUT_EVENTS if event["ph"] == "X"]
     for cut in range(len(packed)):
         with kept(packed[:cut]):
-            try:
-                trace = loaded(packed[:cut])
-            except BundleError as refusal:
-                assert is_one_line(refusal)
+            if (trace := trace_or_line(packed[:cut])) is None:
                 continue
             assert [trace.names[row] for row in trace.host.name.tolist()] == names[: len(trace.host)]
-            assert adds_up(trace)
             assert trace.coverage.dropped <= 1
             assert "truncated_file" in warned(trace)
 
 
 def is_one_line(refusal: BundleError) -> bool:
     return "given.json" in str(refusal) and "\n" not in str(refusal)
+
+
+def trace_or_line(content: bytes) -> Trace | None:
+    """A trace whose events add up, or None where the file is refused in one line that names it."""
+    try:
+        trace = loaded(content)
+    except BundleError as refusal:
+        assert is_one_line(refusal)
+        return None
+    assert adds_up(trace)
+    return trace
 
 
 # Bytes that changed
@@ -547,13 +554,9 @@ def test_a_changed_byte_among_the_events_costs_one_event_or_is_told(name: str, e
     broken = edited(content, *events_in(content), [edit])
     before, wanted = original(name)
     with kept(broken):
-        try:
-            trace = loaded(broken)
-        except BundleError as refusal:
-            assert is_one_line(refusal)
+        if (trace := trace_or_line(broken)) is None:
             return
         found = rows(trace)
-        assert adds_up(trace)
         changed, missing = (found - wanted).total(), (wanted - found).total()
         named = trace.coverage.dropped - before.coverage.dropped
         assert changed <= 1
@@ -571,12 +574,7 @@ def test_changed_bytes_anywhere_give_a_trace_that_adds_up_or_a_line(name: str, e
     content = sources()[name]
     broken = edited(content, 0, len(content), edits)
     with kept(broken):
-        try:
-            trace = loaded(broken)
-        except BundleError as refusal:
-            assert is_one_line(refusal)
-        else:
-            assert adds_up(trace)
+        if trace := trace_or_line(broken):
             assert rows(trace).total() <= trace.coverage.total
 
 
@@ -586,12 +584,7 @@ def test_a_changed_byte_of_a_packed_file_is_noticed(name: str, edit: tuple[str, 
     packed = gzip.compress(sources()[name], 1, mtime=0)
     broken = edited(packed, 0, len(packed), [edit])
     with kept(broken):
-        try:
-            trace = loaded(broken)
-        except BundleError as refusal:
-            assert is_one_line(refusal)
-        else:
-            assert adds_up(trace)
+        if trace := trace_or_line(broken):
             assert "truncated_file" in warned(trace) or rows(trace) == original(name)[1]
 
 
@@ -794,7 +787,4 @@ def test_megabytes_of_nothing_are_dealt_with_quickly(part: bytes, around: tuple[
     length = 5 * 10**6 if FUZZ or not around[0] else 2 * 10**5
     content = around[0] + part * (length // len(part)) + around[1]
     with kept(content):
-        try:
-            assert adds_up(loaded(content))
-        except BundleError as refusal:
-            assert is_one_line(refusal)
+        trace_or_line(content)

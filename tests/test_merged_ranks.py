@@ -8,7 +8,7 @@ from make_trace import Event, kernel, launch, make_trace, op, step, write_trace
 from longpole.analyze.analyses import MERGED, analyses_for
 from longpole.analyze.analyses.merged_ranks import merged_ranks
 from longpole.analyze.analyses.op_table import op_table
-from longpole.analyze.launches import launching_call
+from longpole.analyze.links import launching_call
 from longpole.analyze.load import load
 from longpole.analyze.loading.cached import read, write
 from longpole.capture.errors import MissingData

@@ -18,9 +18,8 @@ from ..trace import Ids, Ints, Trace, TraceWarning
 
 CATEGORY_NAMES = {t.OP: "cpu_op", t.ANNOTATION: "user_annotation", t.PYTHON: "python_function", t.RUNTIME: "runtime call"}
 TOLD_NAMES = 1000  # in JSON: names of built-in functions hold addresses, and there can be one for every object
-PROFILER_FRAME = re.compile(
-    r"torch[/\\](autograd|profiler)[/\\]profiler\.py|_record_function_(enter|exit)"
-)  # opens and closes ranges
+# Opens and closes ranges:
+PROFILER_FRAME = re.compile(r"torch[/\\](autograd|profiler)[/\\]profiler\.py|_record_function_(enter|exit)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +36,7 @@ class CallTree:
     threads_count: int
     has_device: bool
     crossing_ranges: int  # that start inside another range or a step and end more than 1 us after it
-    crossing_frames: (
-        int  # of these such as record_function and step() make themselves: their frames open or close what they cross
-    )
+    crossing_frames: int  # of these such as record_function and step() make: their frames open or close what they cross
 
     @property
     def measures(self) -> Mapping[str, Any]:

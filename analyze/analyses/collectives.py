@@ -22,18 +22,23 @@ BEYOND_ANY = 2  # times the longest other: where long ones recur, a long first o
 
 @dataclass(frozen=True, eq=False)
 class FirstCall:
-    """The first collective of a device beside the others of its name there, and the recording from its end on."""
+    """The first collective of a device beside others there, those of its name if there are any; the recording from its end on."""
 
     device: int  # -1: the host of a CPU run
     name: str
     first_ns: int
     median_ns: float
     others_count: int
+    alike: bool  # whether the others have its name
     spins: bool
     comm_ns: int  # of all collectives there
     trimmed_window_ns: int
     trimmed_comm_ns: int
     trimmed_compute_ns: int
+
+    @property
+    def others(self) -> str:
+        return f"{self.others_count:,} others{' of its name' if self.alike else ''}"
 
     @property
     def ratio(self) -> float:
@@ -59,7 +64,7 @@ class CollectiveCost:
     exposed_ns: float
     on_host: bool
     several_devices: bool
-    first: FirstCall | None  # where there are others of its name
+    first: FirstCall | None  # where there are others
     told: Mapping[str, Any]  # by arguments: measures
 
     @property
@@ -87,9 +92,9 @@ class CollectiveCost:
         if self.first is None or not self.first.spins:
             return ()
         message = (
-            f"The first collective takes {self.first.ratio:,.0f} times the median of the {self.first.others_count} others of its "
-            "name: it most likely waits until the profiler of the last rank has started. That wait counts as busy time here; the "
-            "section on collectives gives the figures without it."
+            f"The first collective takes {self.first.ratio:,.0f} times the median of the {self.first.others} there: it most "
+            "likely waits until the profiler of the last rank has started. That wait counts as busy time here; the section on "
+            "collectives gives the figures without it."
         )
         return (TraceWarning("outlier_collective_at_start", 1, message),)
 
@@ -157,9 +162,8 @@ def _first(trace: Trace, calls: Collectives, compute: Mask) -> FirstCall | None:
 
 
 def _first_of(trace: Trace, calls: Collectives, compute: Mask) -> FirstCall | None:
-    alike = calls[calls.name == calls.name[0]]
-    if len(alike) == 1:  # a kind of its own: beside all others
-        alike = calls
+    own = calls[calls.name == calls.name[0]]
+    alike = own if len(own) > 1 else calls
     duration = alike.end_ns - alike.start_ns
     first_ns, others = int(duration[0]), duration[1:]
     if not len(others):
@@ -173,6 +177,7 @@ def _first_of(trace: Trace, calls: Collectives, compute: Mask) -> FirstCall | No
         first_ns=first_ns,
         median_ns=median_ns,
         others_count=len(others),
+        alike=len(own) > 1,
         comm_ns=length(*union(calls.start_ns, calls.end_ns)),
         spins=bool(far_longer and len(others) >= LEAST_OTHERS),
         trimmed_window_ns=trace.window_ns - since,

@@ -16,7 +16,7 @@ from ..clocks import END_OF_TIME
 from ..durations import repaired_work
 from ..grouping import group_sums
 from ..host_tree import HostTree, Launches
-from ..intervals import outer_first, union
+from ..intervals import outermost, union
 from ..step_time import BACKWARD_NODE, row_at, step_time
 from ..trace import Ids, Ints, Mask, Trace
 
@@ -155,9 +155,7 @@ def _outermost_eager(trace: Trace, thread: int, graphs: Ids) -> Ints:
     rows = np.flatnonzero((host.category == t.OP) & (host.thread == thread) & ~_named(trace, COMPILED, AROUND))
     compiled = union(host.start_ns[graphs], host.end_ns[graphs])
     rows = rows[row_at(*compiled, host.start_ns[rows]) < 0]
-    rows = rows[outer_first(host.start_ns[rows], host.end_ns[rows])]
-    reach = np.maximum.accumulate(host.end_ns[rows])
-    rows = rows[np.concatenate((np.ones(min(1, len(rows)), bool), host.start_ns[rows[1:]] >= reach[:-1]))]
+    rows = rows[outermost(host.start_ns[rows], host.end_ns[rows])]
     backward = np.array([name.startswith(BACKWARD_NODE) for name in trace.names], bool)
     return rows[(host.forward_thread[rows] <= 0) & ~backward[host.name[rows]]]
 

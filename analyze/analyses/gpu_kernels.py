@@ -16,14 +16,14 @@ from ..durations import repaired_work
 from ..findings import Caution, Text
 from ..grouping import group_sums
 from ..kernels import device_class, has_tensor_cores, kernel_class, work_class
-from ..launches import clock_offset, hidden_in_graphs, launch_start, missing_work
+from ..launches import clock_offset, graphs_without_kernels, hidden_in_graphs, launch_start, missing_work
 from ..short_names import short_names
 from ..step_time import step_time
 from ..trace import DeviceRanges, Mask, Trace
 
 CATEGORY_NAMES = {t.KERNEL: "kernel", t.MEMCPY: "gpu_memcpy", t.MEMSET: "gpu_memset"}
 NAN = float("nan")
-HIDDEN = "The GPU's busy share and its idle time are withheld: {reason}."
+HIDDEN = Text("Launches of CUDA graphs hide what ran inside: the GPU's busy share and its idle time are withheld.", {})
 NO_WORK = "The trace holds no GPU work; on a GPU machine capture with CUDA activity on."
 NO_TIMES = "No record of GPU work in the trace carries a time; capture again."
 IMPOSSIBLE = "Kernels that last beyond the end of a later kernel of their stream: {kernels_count}; cut at the next start there."
@@ -38,7 +38,6 @@ MEASURES = {  # measures -> columns of `devices`; where a cell is NaN there is n
     "compute_sum_ns": "compute_sum_ns", "comm_sum_ns": "comm_sum_ns", "comm_count": "comm_count", "overlap_ns": "overlap_ns",
     "overlap_share_of_comm": "overlap_share", "comm_exposed_ns": "comm_exposed_ns", "copy_exposed_ns": "copy_exposed_ns",
     "memcpy_count": "copy_count", "memcpy_sum_ns": "copy_sum_ns", "memcpy_bytes": "copy_bytes",
-    "memcpy_bandwidth_gbps_over_nonzero": "copy_gbps",
 }  # fmt: skip
 
 
@@ -60,7 +59,7 @@ class GpuKernels:
     devices: pd.DataFrame
     streams: pd.DataFrame
     busy_withheld: str | None  # why the busy share cannot be told at all
-    hidden: str | None  # of which graph launches the work inside is not known
+    hidden_count: int  # graph launches of which the work inside is not known
     lower_bound: str | None  # else why device work may be missing, so that busy time is the least it can be
 
     @property
@@ -114,8 +113,8 @@ class GpuKernels:
         found, bound = int(self.devices["impossible_count"].sum()), self.lower_bound
         cut = Caution("impossible_durations", found, Text.of(IMPOSSIBLE, kernels_count=found))
         least = Caution("lower_bound", 1, Text.of("GPU busy time is a lower bound: {reason}.", reason=bound or ""))
-        hidden = Caution("graph_launches_without_kernels", 1, Text.of(HIDDEN, reason=self.hidden or ""))
-        return (*((cut,) if found else ()), *((least,) if bound else ()), *((hidden,) if self.hidden else ()))
+        hidden = Caution("graph_launches_without_kernels", self.hidden_count, HIDDEN)
+        return (*((cut,) if found else ()), *((least,) if bound else ()), *((hidden,) if self.hidden_count else ()))
 
 
 def gpu_kernels(trace: Trace) -> GpuKernels:
@@ -140,7 +139,7 @@ def gpu_kernels(trace: Trace) -> GpuKernels:
         devices=devices,
         streams=streams,
         busy_withheld=busy_withheld,
-        hidden=hidden_in_graphs(trace),
+        hidden_count=graphs_without_kernels(trace)[0],
         lower_bound=lower_bound,
     )
 

@@ -9,7 +9,8 @@ import pandas as pd
 from .. import trace as t
 from ..clocks import CLOCK_TOLERANCE_NS, clocks
 from ..intervals import length, union
-from ..launches import calls_named, is_graph_launch, launches_without_record, launching_call
+from ..launches import is_graph_launch, launches_without_record
+from ..links import calls_named, launching_call
 from ..python_frames import clamped_frames
 from ..step_marks import marked_steps
 from ..trace import Ids, Trace, TraceWarning

@@ -11,7 +11,8 @@ from ...capture.errors import MissingData
 from .. import trace as t
 from ..gpu_gaps import Gaps, idle_gaps, idle_withheld, loader_ranges
 from ..intervals import covered, union
-from ..launches import calls_named, is_launch, launching_call
+from ..launches import is_launch
+from ..links import calls_named, launching_call
 from ..trace import HostRanges, Ids, Ints, Mask, Trace
 
 CAUSES = ("input_pipeline", "h2d_wait", "synchronization", "launch", "host", "other")

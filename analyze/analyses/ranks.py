@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...capture.errors import MissingData
+from ..durations import repaired_work
 from ..findings import NOTABLE_SHARE, Text
 from ..intervals import length, union
 from ..short_names import short_name
@@ -154,7 +155,7 @@ def _row(place: int, trace: Trace, gpu: GpuKernels | None, calls: Calls | None) 
 
 def _useful_ns(trace: Trace, own: pd.DataFrame) -> int:
     """Busy time as if each collective began when its last rank arrived; what computes beside the waiting still counts."""
-    work, start = trace.device, trace.device.start_ns.copy()
+    work, start = repaired_work(trace), trace.device.start_ns.copy()
     start[own["row"].to_numpy()] += own["wait_ns"].to_numpy()
     return sum(
         length(*union(start[work.device == device], work.end_ns[work.device == device])) for device in np.unique(work.device)

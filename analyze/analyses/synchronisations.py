@@ -13,7 +13,8 @@ from ..callers import Calls, calling_line, calling_op
 from ..device_measures import by_device
 from ..durations import repaired_work
 from ..intervals import covered, length, union
-from ..launches import calls_named, clock_offset, hidden_in_graphs, missing_work
+from ..launches import clock_offset, hidden_in_graphs, missing_work
+from ..links import calls_named
 from ..step_time import OUTSIDE_LABEL
 from ..trace import DeviceRanges, HostRanges, Ids, Ints, Trace
 

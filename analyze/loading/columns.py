@@ -13,33 +13,9 @@ from ..trace import Ids, Ints, Mask
 from .arguments import DEVICE_TEXTS, KEY_ROWS, OP_TEXTS, CallArgs, DeviceArgs, LabelArgs, MemoryArgs, OpArgs, number, typed
 from .events import MISSING, Chunk, Event
 from .growing import Columns, Rows
+from .kinds import DEVICE, HOST, INSTANT, MARKS, NO_KIND, OLD_CATEGORIES, SPAN, kind_of
 from .known import CATEGORIES, FIRST_FLOW
 
-# What becomes of a complete event (ph X) of a category. NO_KIND: unknown, or nothing that is measured.
-NO_KIND, HOST, DEVICE, MARKS, INSTANT, SPAN = range(6)
-HOST_CATEGORIES = {
-    "cpu_op": t.OP,
-    "Operator": t.OP,
-    "user_annotation": t.ANNOTATION,
-    "python_function": t.PYTHON,
-    "Runtime": t.RUNTIME,
-    "overhead": t.OVERHEAD,
-}  # and every category that ends in _runtime or _driver
-DEVICE_CATEGORIES = {
-    "kernel": t.KERNEL,
-    "Kernel": t.KERNEL,
-    "gpu_memcpy": t.MEMCPY,
-    "Memcpy": t.MEMCPY,
-    "gpu_memset": t.MEMSET,
-    "Memset": t.MEMSET,
-    "gpu_user_annotation": t.MARK,
-    "cuda_sync": t.SYNC,
-}
-OLD_CATEGORIES = {"Operator", "Runtime", "Kernel", "Memcpy", "Memset"}  # before 2022: their ids are spelled "external id"
-NOT_MEASURED = {
-    "Trace", "ac2g", "fwdbwd", "cpu_instant_event", "async", "async_gpu", "async_cpu_to_gpu", "forward_backward", "cpu_to_cuda",
-}  # fmt: skip
-CALLS_OF_VENDORS = ("_runtime", "_driver")
 BEGINS, ENDS, ASYNC_BEGINS, ASYNC_ENDS = "B", "E", "bS", "eF"
 MEMORY = "[memory]"
 X = ord("X")
@@ -49,19 +25,6 @@ _RANGE = {"start_ns": np.int64, "end_ns": np.int64, "name": np.int32, "category"
 _Args = TypeVar("_Args", OpArgs, CallArgs, DeviceArgs, MemoryArgs, LabelArgs)
 _IDS = ("external_id", "correlation", "sequence", "forward_thread", "shapes")
 _ARGUMENTS = {"row": np.int32, "key": np.int8, "value": np.int32}
-
-
-def kind_of(category: str | None) -> tuple[int, int]:
-    """The table of a complete event, and its category there."""
-    name = category or ""
-    if name in HOST_CATEGORIES:
-        return HOST, HOST_CATEGORIES[name]
-    if name.endswith(CALLS_OF_VENDORS):
-        return HOST, t.RUNTIME
-    if name in DEVICE_CATEGORIES:
-        code = DEVICE_CATEGORIES[name]
-        return (DEVICE if code in (t.KERNEL, t.MEMCPY, t.MEMSET) else MARKS), code
-    return {"cpu_instant_event": INSTANT, "Trace": SPAN}.get(name, NO_KIND), 0
 
 
 class Collected:

@@ -6,8 +6,9 @@ import numpy as np
 
 from .. import trace as t
 from ..trace import Ids, Ints
-from .columns import DEVICE_CATEGORIES, HOST_CATEGORIES, NOT_MEASURED, Collected, kind_of
+from .columns import Collected
 from .events import Header
+from .kinds import DEVICE_CATEGORIES, HOST_CATEGORIES, NOT_MEASURED, kind_of
 
 TORCH, LEGACY, JAX, TENSORFLOW = "PyTorch Profiler", "PyTorch legacy autograd profiler", "JAX/XLA", "TensorFlow"
 ONNX, ASCEND, UNKNOWN = "ONNX Runtime", "Ascend", "unknown"

@@ -13,9 +13,10 @@ from .. import trace as t
 from ..durations import possible_end
 from ..trace import Ids, Mask
 from .arguments import KEYS
-from .columns import HOST, Collected, texts_of
+from .columns import Collected, texts_of
 from .events import LATEST_US, Header
 from .growing import Columns
+from .kinds import HOST
 from .merged import Parts
 from .producers import Paired, Producer, paired, unknown_categories
 from .reading import NO_END_OF_OBJECT, Findings, two_writers
