@@ -225,7 +225,8 @@ def cache(action: str) -> None:
 
     folder = default_folder()
     count, size_bytes = clear(folder) if action == "clear" else kept(folder)
-    click.echo(f"{'Removed' if action == 'clear' else 'Kept'} {count} parsed traces, {size_bytes / 1e6:.1f} MB, in {folder}")
+    traces = f"{count} parsed trace{'' if count == 1 else 's'}"
+    click.echo(f"{'Removed' if action == 'clear' else 'Kept'} {traces}, {size_bytes / 1e6:.1f} MB, in {folder}")
 
 
 @cli.command(cls=Example, example="longpole doctor")

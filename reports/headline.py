@@ -125,7 +125,9 @@ def _gpu_numbers(gpu: GpuKernels) -> list[Headline]:
     return [
         *([_split("GPU busy", f.share(float(devices["busy_share"].max())), note)] if not gpu.busy_withheld else []),
         _split("GPU at work", f.time(float(devices["busy_ns"].sum())), "overlapping work counts once"),
-        Headline("Kernels", f.count(int(devices["kernel_count"].sum())), "", f"of {gpu.kernels['name'].nunique()} names"),
+        Headline(
+            "Kernels", f.count(int(devices["kernel_count"].sum())), "", f"of {_amount(gpu.kernels['name'].nunique(), 'name')}"
+        ),
     ]
 
 

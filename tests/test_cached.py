@@ -88,6 +88,6 @@ def test_the_command_shows_and_clears_the_cache(tmp_path: Path, cache: Path, mon
     path = str(write_trace(tmp_path / "trace.json", *EVENTS))
     first, second = (CliRunner().invoke(cli, ["summary", path, "--json", "--cache"]).output for _ in range(2))
     assert first == second
-    assert CliRunner().invoke(cli, ["cache"]).output.startswith("Kept 1 parsed traces")
-    assert CliRunner().invoke(cli, ["cache", "clear"]).output.startswith("Removed 1 parsed traces")
+    assert CliRunner().invoke(cli, ["cache"]).output.startswith("Kept 1 parsed trace,")
+    assert CliRunner().invoke(cli, ["cache", "clear"]).output.startswith("Removed 1 parsed trace,")
     assert CliRunner().invoke(cli, ["cache"]).output.startswith("Kept 0 parsed traces")
