@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .intervals import Peaks, outer_first
+from .intervals import around, outer_first
 from .trace import Ids, Ints
 
 REMOVED = -2  # instead of a parent's row
@@ -19,7 +19,7 @@ def parents(start: Ints, end: Ints, thread: Ids) -> Ids:
     end, thread = end[order], thread[order]
     # The last range before that ends late enough is still open: whatever closed it would end late enough too, or begin after
     # this one. An empty range is not inside one that ends where it stands.
-    above = Peaks.of(end).last_above(np.arange(len(order), dtype=np.int32), latest)
+    above = around(end, latest)
     above[thread[above] != thread] = -1
     result = np.empty(len(order), np.int32)
     result[order] = np.append(order, -1)[above]

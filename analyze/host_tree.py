@@ -11,7 +11,7 @@ import numpy as np
 
 from . import trace as t
 from .durations import repaired_work
-from .intervals import Peaks, outer_first
+from .intervals import Peaks, around, outer_first
 from .links import launching_call
 from .trace import HostRanges, Ids, Ints, Mask, Trace
 
@@ -47,7 +47,7 @@ class HostTree:
     @cached_property
     def around(self) -> Ids:
         """The place of the range that is innermost when this one starts, or -1."""
-        return self.ends.last_above(np.arange(len(self), dtype=np.int32), self.start)
+        return around(self.end, self.start)
 
     def innermost_at(self, moment: Ints) -> Ids:
         """For each moment on the line the place of the innermost range, or -1."""

@@ -12,6 +12,8 @@ import numpy as np
 from .trace import Ids, Ints
 
 BLOCK_COUNT = 2**18  # queries looked at together: enough to outweigh the calls, few enough to take little memory
+NEAR_COUNT = 2**16  # the same of rows whose answers are near: their columns fit a core's cache
+LEAPS = 16  # nearly all answers are found in fewer
 
 
 def union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
@@ -122,6 +124,33 @@ def packed(track: Ids, start: Ints) -> Ints:
     if (int(track.max()) - low + 1) * span > np.iinfo(np.int64).max:  # years on many threads: only ranks fit
         return np.unique(np.stack((track.astype(np.int64), start)), axis=1, return_inverse=True)[1].ravel()
     return (track.astype(np.int64) - low) * span + (start - first)
+
+
+def around(end: Ints, limit: Ints) -> Ids:
+    """For each row, the last row ahead of it whose end is above the row's limit, or -1. No row's limit is above its own end.
+
+    A row leaps over the one ahead of it as far as that one has come, all rows of a block at once: whatever that one passed over
+    ends too early for this one, too. The first rows after a deep stack, which would take its depth, are searched for.
+    """
+    found, peaks = np.arange(-1, len(end) - 1, dtype=np.int32), None
+    for first in range(0, len(end), NEAR_COUNT):
+        block = slice(first, first + NEAR_COUNT)
+        passed = np.flatnonzero((end[found[block]] <= limit[block]) & (found[block] >= 0)) + first
+        missed = _leapt(found, end, limit, passed)
+        if len(missed):
+            peaks = peaks or Peaks.of(end)
+            found[missed] = peaks.last_above(found[missed] + 1, limit[missed])
+    return found
+
+
+def _leapt(found: Ids, end: Ints, limit: Ints, rows: Ints) -> Ints:
+    """Move what is found for these rows, LEAPS times at most; those of them that need more."""
+    for _ in range(LEAPS):
+        if not len(rows):
+            break
+        found[rows] = ahead = found[found[rows]]
+        rows = rows[(end[ahead] <= limit[rows]) & (ahead >= 0)]
+    return rows
 
 
 @dataclass(frozen=True, eq=False)

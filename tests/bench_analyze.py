@@ -61,9 +61,9 @@ def nested(trace: Any) -> Any:
     host = trace.host
     parent = parents(host.start_ns, host.end_ns, host.thread)
     own = host.end_ns - host.start_ns
-    inner = np.flatnonzero(parent >= 0)
-    held = np.bincount(parent[inner], weights=own[inner], minlength=len(parent))
-    return depths(parent), own - held.astype(np.int64)
+    left = np.append(own, 0)  # and one more: that of no range, -1
+    np.subtract.at(left, parent, own)
+    return depths(parent), left[:-1]
 
 
 def linked(trace: Any) -> Any:

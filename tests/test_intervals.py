@@ -1,8 +1,11 @@
+from unittest.mock import patch
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longpole.analyze.intervals import Cover, Nest, Peaks, borders, covered, innermost, length, outer_first, union
+from longpole.analyze import intervals
+from longpole.analyze.intervals import Cover, Nest, Peaks, around, borders, covered, innermost, length, outer_first, union
 
 RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)).map(lambda r: (r[0], r[0] + r[1])), max_size=40)
 
@@ -112,6 +115,15 @@ def test_a_search_for_the_last_value_above_agrees_with_a_loop(values: list[int],
     before, limit = columns(queries)
     wanted = [max((r for r in range(b) if values[r] > limit), default=-1) for b, limit in queries]
     assert Peaks.of(np.array(values, np.int64)).last_above(before, limit).tolist() == wanted
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), max_size=80), st.integers(1, 90), st.integers(1, 3))
+def test_a_leap_to_the_range_around_agrees_with_a_loop(ranges: list[tuple[int, int]], block: int, leaps: int):
+    end, short = columns(ranges)
+    limit = end - short
+    wanted = [max((r for r in range(row) if end[r] > limit[row]), default=-1) for row in range(len(ranges))]
+    with patch.multiple(intervals, NEAR_COUNT=block, LEAPS=leaps):
+        assert around(end, limit).tolist() == wanted
 
 
 @given(RANGES)
