@@ -18,8 +18,6 @@ LEAPS = 16  # nearly all answers are found in fewer
 
 def union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """The disjoint, sorted intervals that cover the same time; empty intervals and touching borders vanish."""
-    if not (lasts := end > start).all():
-        start, end = start[lasts], end[lasts]
     if not (start[1:] >= start[:-1]).all():
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
@@ -28,7 +26,9 @@ def union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     reach = np.maximum.accumulate(end)
     begins = np.ones(len(start) + 1, bool)  # and one more, where the last one ends
     np.greater(start[1:], reach[:-1], out=begins[1:-1])
-    return start[begins[:-1]], reach[begins[1:]]
+    start, end = start[begins[:-1]], reach[begins[1:]]
+    lasts = end > start
+    return (start, end) if lasts.all() else (start[lasts], end[lasts])
 
 
 def length(start: Ints, end: Ints) -> int:
