@@ -1,13 +1,15 @@
-"""Kernels and the calls that launched them -> how long kernels wait for their turn, and how many at once."""
+"""Device work and the calls that launched it -> how long kernels wait for their turn, and how much work waits at once."""
 
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from . import trace as t
 from .clocks import clocks
 from .links import launching_call
-from .trace import Ints, Trace
+from .timeline import timeline
+from .trace import Ids, Ints, Mask, Trace
 
 # A kernel that starts this soon after its launch call has returned waited for nothing but the way to the device: a few
 # microseconds on CUDA, up to about ten on ROCm.
@@ -15,19 +17,20 @@ QUEUE_EMPTY_NS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class LaunchQueue:
-    """One row a call that launched kernels, by the start of the first of them: later ones of a graph wait for each other.
+class LaunchQueue(t.Table):
+    """One row a call that launched work, by the start of the first piece of it: later ones of a graph wait for each other.
 
     Work whose times cannot be compared with those of the host is left out.
     """
 
     launched_ns: Ints  # start of the call
     returned_ns: Ints  # its end
-    started_ns: Ints  # start of the kernel
+    started_ns: Ints  # start of the work
+    device: Ids
 
     @property
     def delay_ns(self) -> Ints:
-        """From the start of the call to that of the kernel; below zero by at most the tolerance of the clocks."""
+        """From the start of the call to that of the work; below zero by at most the tolerance of the clocks."""
         return self.started_ns - self.launched_ns
 
     @property
@@ -36,22 +39,61 @@ class LaunchQueue:
         return float((self.started_ns - self.returned_ns <= QUEUE_EMPTY_NS).mean())
 
     @property
-    def longest_count(self) -> int:
-        """The most kernels that were launched and not started at one moment."""
-        waiting = np.arange(1, len(self.launched_ns) + 1)
-        launched = np.sort(self.launched_ns)
-        return int((waiting - np.searchsorted(self.started_ns, launched, side="right")).max(initial=0))
+    def lengths(self) -> tuple[Ints, Ints]:
+        """Each moment at which work is launched or starts, and how much of it waits from then on."""
+        waits = self[self.started_ns > self.launched_ns]
+        moment = np.concatenate((waits.launched_ns, waits.started_ns))
+        order = np.argsort(moment, kind="stable")
+        moment, change = moment[order], np.where(order < len(waits), 1, -1)
+        last = np.append(moment[1:] > moment[:-1], True)[: len(moment)]  # of several at one moment
+        return moment[last], np.cumsum(change)[last]
 
-    def mean_count(self, window_ns: int) -> float:
-        """Kernels that were launched and not started, averaged over the window."""
-        return float(np.maximum(self.delay_ns, 0).sum() / max(1, window_ns))
+
+@dataclass(frozen=True, eq=False)
+class QueueLengths:
+    """How many pieces of work wait for a device: their call has begun, they have not.
+
+    `devices`: device; mean_count, empty_share (over the window; empty: none waits); most_count; most_ts_ns (the first moment of
+    it). `timeline`, as in analyze/timeline.py: device; start_ns, end_ns; low_count, high_count, last_count.
+    """
+
+    devices: pd.DataFrame
+    timeline: pd.DataFrame
 
 
 def launch_queue(trace: Trace) -> LaunchQueue:
     """The first kernel of each call that launched any."""
+    return _queue(trace, trace.device.category == t.KERNEL)
+
+
+def queue_lengths(trace: Trace) -> QueueLengths:
+    """Over time, of kernels, copies and memsets."""
+    queue = _queue(trace, np.ones(len(trace.device), bool))
+    by_device = {device: queue[queue.device == device] for device in np.unique(queue.device).tolist()}
+    rows = [{"device": device, **_figures(own, trace.window_ns)} for device, own in by_device.items()]
+    lines = [timeline(*own.lengths, 0, trace.window_ns).assign(device=device) for device, own in by_device.items()]
+    names = {name: f"{name}_count" for name in ("low", "high", "last")}
+    return QueueLengths(
+        pd.DataFrame(rows), pd.concat(lines, ignore_index=True).rename(columns=names) if lines else pd.DataFrame()
+    )
+
+
+def _queue(trace: Trace, asked: Mask) -> LaunchQueue:
     host, work, call = trace.host, trace.device, launching_call(trace)
-    rows = np.flatnonzero((call >= 0) & (work.category == t.KERNEL))
+    rows = np.flatnonzero((call >= 0) & asked)
     rows = rows[np.argsort(work.start_ns[rows], kind="stable")]
     rows = rows[np.sort(np.unique(call[rows], return_index=True)[1])]
     rows = rows[~clocks(trace).offset[rows]]
-    return LaunchQueue(host.start_ns[call[rows]], host.end_ns[call[rows]], work.start_ns[rows])
+    return LaunchQueue(host.start_ns[call[rows]], host.end_ns[call[rows]], work.start_ns[rows], work.device[rows])
+
+
+def _figures(queue: LaunchQueue, window_ns: int) -> dict[str, float]:
+    moment, length = queue.lengths
+    top = int(np.argmax(length)) if len(length) else -1
+    waiting_ns = int(np.diff(moment)[length[:-1] > 0].sum())
+    return {
+        "mean_count": float(np.maximum(queue.delay_ns, 0).sum() / max(1, window_ns)),
+        "empty_share": 1 - waiting_ns / max(1, window_ns),
+        "most_count": int(length[top]) if len(length) else 0,
+        "most_ts_ns": int(moment[top]) if len(length) else 0,
+    }

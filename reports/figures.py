@@ -32,6 +32,7 @@ from .device_parts import BUSY, COMPUTING, IDLE, device_parts
 from .model import Report
 from .palette import phase_fill
 from .svg import Medium
+from .time_figures import memory_figures, queue_figures
 
 MOST_OPS = 12  # rows of the operator chart; more do not fit beside the text
 MOST_KERNELS = 5  # kernels in the bar of GPU work: their names are long
@@ -86,6 +87,9 @@ def _run_figures(report: Report, medium: Medium) -> Figures:
     if phases.marked and steps.window == "steps" and steps.count > 1:
         charts["steps"] = _columns(medium, steps, phases)
         captions["steps"] = _columns_caption(steps)
+    for more_charts, more_captions in (memory_figures(report, medium), queue_figures(report, medium)):
+        charts |= more_charts
+        captions |= more_captions
     return charts, captions
 
 

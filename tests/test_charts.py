@@ -13,11 +13,15 @@ from longpole.reports.charts import (
     Change,
     Chart,
     Dots,
+    Lane,
     OpChange,
     Part,
+    Piece,
     StepColumn,
+    StepSpan,
     diverging,
     dots,
+    over_time,
     step_bar,
     step_bars_pair,
     step_columns,
@@ -66,6 +70,19 @@ def op_changes(n: int, label: str = "aten::op") -> list[OpChange]:
     return [OpChange(f"{label}{i}", 9 * MS, (9 - 3 / (i + 1)) * MS, -4 * MS / (i + 1), -2 * MS / (i + 1)) for i in range(n)]
 
 
+def lane(n: int, label: str = "GPU 0", base: float = 0, spread: float = 0.5) -> Lane:
+    source = random.Random(n)
+    heights = [base + 2**30 * source.random() for _ in range(n)]
+    pieces = tuple(
+        Piece(i * MS, (i + 1) * MS, height, height * (1 + spread * source.random())) for i, height in enumerate(heights)
+    )
+    return Lane(label, pieces, max(pieces, key=lambda piece: piece.high).start_ns)
+
+
+def spans(n: int, length: float, label: str = "") -> list[StepSpan]:
+    return [StepSpan(f"{label}{i + 100}", i * length * MS, ((i + 1) * length - 0.01) * MS) for i in range(n)]
+
+
 DRAWINGS: dict[str, Callable[[Medium], Chart]] = {
     "dqn bar": lambda m: step_bar(m, DQN, 3.2 * MS),
     "twelve parts": lambda m: step_bar(m, TWELVE, sum(p.ns for p in TWELVE)),
@@ -90,6 +107,15 @@ DRAWINGS: dict[str, Callable[[Medium], Chart]] = {
     "diverging": lambda m: diverging(m, [*op_changes(6), OpChange("no interval", MS, 2 * MS)]),
     "long diverging": lambda m: diverging(m, op_changes(900, HOSTILE)),
     "no operators": lambda m: diverging(m, []),
+    "over time": lambda m: over_time(m, [lane(400)], spans(6, 60), "held_bytes"),
+    "one piece over time": lambda m: over_time(m, [lane(1, spread=0)], spans(1, 1), "held_bytes"),
+    "far from zero": lambda m: over_time(m, [lane(50, base=2**36, spread=0)], [], "held_bytes"),
+    "always the same": lambda m: over_time(m, [Lane("GPU 0", (Piece(0, MS, 7, 7),), 0)], [], "waiting_count"),
+    "nothing waits": lambda m: over_time(m, [Lane("GPU 0", (Piece(0, MS, 0, 0),), 0)], spans(40, 0.02), "waiting_count"),
+    "below the start": lambda m: over_time(m, [Lane("host", (Piece(0, 5, -900, -3), Piece(5, 9, -7, 2)), 5)], [], "held_bytes"),
+    "twelve lanes": lambda m: over_time(m, [lane(400 + i, f"GPU {i}") for i in range(12)], spans(90, 5), "held_bytes"),
+    "hostile lanes": lambda m: over_time(m, [lane(9, HOSTILE), lane(9)], spans(3, 3, HOSTILE), "held_bytes"),
+    "no lanes": lambda m: over_time(m, [], [], "held_bytes"),
 }
 EVERY_DRAWING = pytest.mark.parametrize("draw", DRAWINGS.values(), ids=DRAWINGS.keys())
 
@@ -250,6 +276,56 @@ def test_one_bar_far_longer_than_the_next_is_cut_with_a_mark():
     assert any(p.get("stroke") == LIGHT["paper"] for p in elements(diverging(PDF, rows), "path"))
     uncut = [replace(rows[0], after_ns=110 * MS, low_ns=-15 * MS, high_ns=-13 * MS), rows[1]]
     assert not any(p.get("stroke") == LIGHT["paper"] for p in elements(diverging(PDF, uncut), "path"))
+
+
+def test_an_area_goes_through_every_step_of_its_lane():
+    pieces = (Piece(0, 10 * MS, 0, 0), Piece(10 * MS, 20 * MS, 4, 4), Piece(20 * MS, 40 * MS, 2, 2))
+    chart = over_time(PDF, [Lane("GPU 0", pieces, 10 * MS)], [], "waiting_count")
+    (area,) = [p.get("d") or "" for p in elements(chart, "path") if p.get("fill") == LIGHT["fwd"]]
+    start, *corners = [float(n) for n in re.findall(r"[\d.]+", area)]
+    foot, first, zero, rise, top, fall, half, end, back = corners
+    assert (start, zero, back) == (first, foot, foot)
+    assert [(x - start) / (end - start) for x in (rise, fall)] == pytest.approx([0.25, 0.5], abs=1e-4)
+    assert foot - top == pytest.approx(2 * (foot - half), abs=0.05)
+    assert "peak 4 at 10.0\u202fms" in [t.text for t in elements(chart, "text")]
+
+
+def test_where_a_piece_of_time_has_two_values_the_least_is_drawn_over_the_most():
+    chart = over_time(HTML, [Lane("GPU 0", (Piece(0, MS, 1, 3), Piece(MS, 2 * MS, 2, 2)), 0)], [], "waiting_count")
+    areas = [p for p in elements(chart, "path") if "f-fwd" in p.get("class", "") and "H" in p.get("d", "")]
+    assert [a.get("fill-opacity") for a in areas] == ["0.45", None]
+    assert [t.text for t in elements(chart, "text")][-2:] == ["throughout", "at times"]
+    assert [r.get("data-t") for r in elements(chart, "rect")] == [
+        "GPU 0, 0.00\u202fms to 1.00\u202fms\n1 to 3",
+        "GPU 0, 1.00\u202fms to 2.00\u202fms\n2",
+    ]
+
+
+@MEDIA
+def test_of_many_lanes_the_highest_are_drawn_and_however_many_they_are_the_chart_is_small(medium: Medium):
+    lanes = [lane(400, f"GPU {i}", base=2**30 * (100 + i)) for i in range(64)]
+    chart = over_time(medium, lanes, spans(40, 10), "held_bytes")
+    names = [t.text for t in elements(chart, "text") if (t.text or "").startswith("GPU ")]
+    assert names == [f"GPU {i}" for i in range(56, 64)]
+    assert "56 more, none of them higher" in [t.text for t in elements(chart, "text")]
+    assert len(chart.svg) < 30_500
+
+
+def test_steps_too_narrow_for_their_number_have_a_border_only_and_too_many_have_none():
+    texts = [
+        t.text
+        for t in elements(over_time(PDF, [lane(400)], [*spans(2, 150), StepSpan("7777", 300e6, 304e6)], "held_bytes"), "text")
+    ]
+    assert "100" in texts and "101" in texts and not any((t or "").startswith("77") for t in texts)
+    assert "step" not in [t.text for t in elements(over_time(PDF, [lane(400)], spans(41, 9), "held_bytes"), "text")]
+
+
+def test_an_axis_that_does_not_begin_at_zero_is_broken():
+    def breaks(chart: Chart) -> int:
+        return sum((p.get("d") or "").count("l9 -4") for p in elements(chart, "path") if p.get("stroke") == LIGHT["ink2"])
+
+    assert breaks(DRAWINGS["far from zero"](PDF)) == 2
+    assert breaks(DRAWINGS["over time"](PDF)) == 0
 
 
 def test_labels_keep_their_order_and_stay_inside():

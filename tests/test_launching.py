@@ -1,6 +1,5 @@
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +7,7 @@ from make_report import report_on
 from make_trace import Event, host, kernel, launch, make_trace, memcpy, op, step
 
 from longpole.analyze.analyses.launching import launching
-from longpole.analyze.launch_queue import LaunchQueue
+from longpole.analyze.launch_queue import queue_lengths
 from longpole.analyze.launches import hidden_in_graphs
 from longpole.capture.errors import MissingData
 from longpole.reports.headline import loss_lines
@@ -94,6 +93,7 @@ def test_where_every_kernel_is_off_the_clock_delays_are_withheld():
     assert found.measures["kernels_after_their_sync"] == 1
     assert found.measures["min_clock_offset_ns"] == 120_000
     assert "clocks disagree" in found.withheld["queue_delay_median_ns"]
+    assert "clocks disagree" in found.withheld["queue_length_max"]
     assert "queue_delay_ns_valid" not in found.measures
 
 
@@ -145,14 +145,37 @@ def test_a_cpu_run_launches_nothing():
 
 
 @given(DELAYS)
-def test_the_longest_queue_and_the_mean_one_agree_with_a_loop_over_instants(delays: list[tuple[int, int]]):
-    launched, started = (
-        np.array(times, np.int64) for times in zip(*sorted(((a, a + d) for a, d in delays), key=lambda r: r[1]), strict=True)
-    )
-    queue = LaunchQueue(launched, launched, started)
-    waiting = [int(((launched <= i) & (started > i)).sum()) for i in range(40)]
-    assert queue.longest_count == max(waiting)
-    assert queue.mean_count(40) == sum(waiting) / 40
+def test_the_length_of_a_queue_agrees_with_a_loop_over_instants(delays: list[tuple[int, int]]):
+    calls = [launch(i, at, at) for i, (at, _) in enumerate(delays, 1)]
+    work = [kernel("k", at + delay, 40, correlation=i) for i, (at, delay) in enumerate(delays, 1)]
+    found = queue_lengths(make_trace([op("first", 0, 40)], calls, work))
+    waiting = [sum(at <= i < at + delay for at, delay in delays) for i in range(40)]
+    assert found.devices.to_dict("records") == [
+        {
+            "device": 0, "mean_count": sum(waiting) / 40, "empty_share": pytest.approx(waiting.count(0) / 40),
+            "most_count": max(waiting), "most_ts_ns": 1000 * waiting.index(max(waiting)) if max(waiting) else 0,
+        }
+    ]  # fmt: skip
+    rows = found.timeline
+    assert [
+        rows.loc[(rows["start_ns"] <= 1000 * i) & (1000 * i < rows["end_ns"]), "last_count"].item() for i in range(40)
+    ] == waiting
+    assert (rows["low_count"] == rows["high_count"]).all()
+
+
+def test_each_device_has_a_queue_in_which_copies_wait_too_and_of_a_graph_the_first_kernel():
+    calls = [launch(1, 0, 5), launch(2, 10, 15, name="cudaMemcpyAsync"), launch(3, 20, 25, name="cudaGraphLaunch")]
+    work = [
+        kernel("a", 40, 50, correlation=1), memcpy("HtoD", 50, 60, correlation=2), kernel("b", 30, 40, 7, 1, correlation=3),
+        kernel("c", 40, 90, 7, 1, correlation=3),
+    ]  # fmt: skip
+    found = launching(make_trace(STEP, calls, work))
+    wanted = {"queue_length_max": {0: 2, 1: 1}, "queue_length_mean": {0: 0.8, 1: 0.1}, "queue_empty_share": {0: 0.5, 1: 0.9}}
+    assert {name: found.measures[name] for name in wanted} == wanted
+    first = found.lengths.timeline[found.lengths.timeline["device"] == 0]
+    assert first[["start_ns", "end_ns", "last_count"]].to_numpy().tolist() == [
+        [0, 10_000, 1], [10_000, 40_000, 2], [40_000, 50_000, 1], [50_000, 100_000, 0],
+    ]  # fmt: skip
 
 
 def test_a_trace_with_launches_and_no_device_work_has_its_section():

@@ -2,6 +2,7 @@ import pytest
 from make_trace import Event, allocation, loop, make_trace, op, step
 
 from longpole.analyze.analyses.memory import BEFORE, Memory, memory
+from longpole.analyze.timeline import MOST_PIECES
 from longpole.capture.errors import MissingData
 
 GPU, LOAD, GEMM = 1, op("aten::to", 10, 20), op("aten::mm", 30, 60)
@@ -86,6 +87,35 @@ def test_memory_grows_where_every_step_keeps_some(kept: list[int], growth: int):
     found = memory(make_trace(steps, changes))
     assert found.steps["net_change_bytes"].tolist() == kept
     assert found.growing["growth_bytes"].tolist() == [growth] * bool(growth)
+
+
+def test_what_is_held_at_the_borders_of_each_step_and_at_most_within_it():
+    steps = [step(1, 0, 100), step(2, 100, 200)]
+    found = memory(make_trace(steps, [gpu(15, 500, 1500), gpu(40, -200, 1300), gpu(100, 50, 1350, address=2)]))
+    assert found.steps.drop(columns="place").to_numpy().tolist() == [
+        ["ProfilerStep#1", 1000, 1500, 1300, 300],
+        ["ProfilerStep#2", 1300, 1350, 1350, 50],
+    ]
+    uncounted = memory(make_trace(steps, [gpu(15, 500)])).steps
+    assert uncounted[["start_bytes", "peak_bytes", "end_bytes"]].isna().all(axis=None)
+    assert uncounted["net_change_bytes"].tolist() == [500, 0]
+
+
+def test_what_is_held_over_time_by_each_place():
+    changes = [gpu(15, 500, 1500), gpu(15, -400, 1100), gpu(40, 100, 1200), allocation(20, 64, total=64)]
+    found = memory(make_trace([step(1, 0, 100)], changes)).timeline
+    assert found.to_dict("list") == {
+        "start_ns": [0, 15_000, 40_000, 0, 20_000], "end_ns": [15_000, 40_000, 100_000, 20_000, 100_000],
+        "low_bytes": [1000, 1100, 1200, 0, 64], "high_bytes": [1000, 1500, 1200, 0, 64], "last_bytes": [1000, 1100, 1200, 0, 64],
+        "device": [0, 0, 0, -1, -1], "place": ["GPU 0"] * 3 + ["host"] * 2,
+    }  # fmt: skip
+
+
+def test_the_peak_of_many_changes_is_in_the_timeline_whose_size_is_bounded():
+    changes = [gpu(i / 100, size, 1000 + (i % 2 == 0) * 2**i if i < 40 else 1000) for i, size in enumerate([1, -1] * 500)]
+    found = memory(make_trace([step(1, 0, 100)], changes))
+    assert len(found.timeline) == MOST_PIECES
+    assert found.timeline["high_bytes"].max() == found.measures["device_peak_bytes"] == 1000 + 2**38
 
 
 def test_a_trace_without_memory_events_says_how_to_get_them():

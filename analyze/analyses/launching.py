@@ -10,10 +10,11 @@ import pandas as pd
 from ...capture.errors import MissingData
 from .. import trace as t
 from ..clocks import CLOCK_TOLERANCE_NS, clocks
+from ..device_measures import by_device
 from ..durations import repaired_work
 from ..findings import Caution, Text
 from ..grouping import group_sums
-from ..launch_queue import LaunchQueue, launch_queue
+from ..launch_queue import LaunchQueue, QueueLengths, launch_queue, queue_lengths
 from ..launches import clock_offset, graphs_without_kernels, hidden_in_graphs, is_graph_launch, is_launch, launches_without_record
 from ..links import calls_named, links
 from ..profiler_overhead import Overhead, profiler_overhead
@@ -22,8 +23,8 @@ from ..trace import Ids, Trace
 LISTED_DELAYS = 1000  # a longer list says less than its statistics
 QUEUE_MEASURES = (
     "queue_delay_mean_ns", "queue_delay_median_ns", "queue_delay_p95_ns", "queue_delay_max_ns", "unqueued_launches_share",
-    "queue_length_max", "queue_length_mean",
 )  # fmt: skip
+LENGTH_MEASURES = {"queue_length_max": "most_count", "queue_length_mean": "mean_count", "queue_empty_share": "empty_share"}
 CLOCKS_DISAGREE = "Host and device clocks disagree. {what}: {pieces_count}, by up to {worst_ns}."
 
 
@@ -40,6 +41,7 @@ class Launching:
     ops: pd.DataFrame
     unattributed_share: float  # of the time of kernels, what belongs to no operator; NaN without kernels
     queue: LaunchQueue
+    lengths: QueueLengths
     overhead: Overhead | None
     measures: Mapping[str, Any]
     withheld: Mapping[str, str]
@@ -53,7 +55,7 @@ def launching(trace: Trace) -> Launching:
         raise MissingData("The trace holds neither runtime calls nor GPU work; on a GPU machine capture with CUDA activity on.")
     rows = np.flatnonzero(calls_named(trace, is_launch))
     calls, ops, queue, overhead = _calls(trace, rows), _ops(trace), launch_queue(trace), profiler_overhead(trace, rows)
-    kernels_ns, of_nobody_ns = _kernel_times(trace)
+    lengths, (kernels_ns, of_nobody_ns) = queue_lengths(trace), _kernel_times(trace)
     of_calls = _of_calls(calls) | {"graph_launches_without_kernels": graphs_without_kernels(trace)[0]} if called else {}
     of_work = _of_work(trace, ops) | {"unattributed_kernel_ns": of_nobody_ns} if len(trace.device) else {}
     return Launching(
@@ -61,9 +63,10 @@ def launching(trace: Trace) -> Launching:
         ops=ops,
         unattributed_share=of_nobody_ns / kernels_ns if kernels_ns else float("nan"),
         queue=queue,
+        lengths=lengths,
         overhead=overhead,
-        measures={**of_calls, **of_work, **_of_clocks(trace), **_of_queue(trace, queue), **_of_overhead(overhead)},
-        withheld=_withheld(trace, calls, queue),
+        measures={**of_calls, **of_work, **_of_clocks(trace), **_of_queue(queue, lengths), **_of_overhead(overhead)},
+        withheld=_withheld(trace, calls, queue, lengths),
         warnings=(*_clock_cautions(trace), *_overhead_cautions(overhead), *(_link_cautions(of_work) if called else ())),
     )
 
@@ -140,15 +143,13 @@ def _of_clocks(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _of_queue(trace: Trace, queue: LaunchQueue) -> dict[str, Any]:
-    delay = queue.delay_ns
-    if not len(delay):
-        return {}
+def _of_queue(queue: LaunchQueue, lengths: QueueLengths) -> dict[str, Any]:
+    of_lengths = by_device(lengths.devices, LENGTH_MEASURES) if len(lengths.devices) else {}
+    if not len(delay := queue.delay_ns):
+        return of_lengths
     statistics = (float(delay.mean()), *np.percentile(delay, (50, 95)).tolist(), int(delay.max()), queue.unqueued_share)
-    return {
-        **dict(zip(QUEUE_MEASURES, (*statistics, queue.longest_count, queue.mean_count(trace.window_ns)), strict=True)),
-        **({"queue_delay_ns_valid": delay.tolist()} if len(delay) <= LISTED_DELAYS else {}),
-    }
+    listed = {"queue_delay_ns_valid": delay.tolist()} if len(delay) <= LISTED_DELAYS else {}
+    return {**dict(zip(QUEUE_MEASURES, statistics, strict=True)), **of_lengths, **listed}
 
 
 def _of_overhead(overhead: Overhead | None) -> dict[str, Any]:
@@ -161,15 +162,16 @@ def _of_overhead(overhead: Overhead | None) -> dict[str, Any]:
     }
 
 
-def _withheld(trace: Trace, calls: pd.DataFrame, queue: LaunchQueue) -> dict[str, str]:
+def _withheld(trace: Trace, calls: pd.DataFrame, queue: LaunchQueue, lengths: QueueLengths) -> dict[str, str]:
     reasons: dict[str, str] = {}
     if trace.untimed_work and len(calls):
         untimed = f"device events without a time, whose launches are not known: {trace.untimed_work}"
         reasons["launches_without_kernel"] = untimed
     if (hidden := hidden_in_graphs(trace)) and "kernels_per_graph_launch" not in _of_calls(calls):
         reasons["kernels_per_graph_launch"] = hidden
-    if (offset := clock_offset(trace)) and not len(queue.delay_ns):
-        reasons |= dict.fromkeys(QUEUE_MEASURES, offset)
+    if offset := clock_offset(trace):
+        reasons |= {} if len(queue.delay_ns) else dict.fromkeys(QUEUE_MEASURES, offset)
+        reasons |= {} if len(lengths.devices) else dict.fromkeys(LENGTH_MEASURES, offset)
     return reasons
 
 

@@ -11,6 +11,7 @@ from ...capture.errors import MissingData
 from ..allocations import HOST, OpenOps, alive, levels, net_changes, open_ops, places
 from ..step_marks import WHOLE_TRACE, marked_steps
 from ..step_time import OUTSIDE_LABEL
+from ..timeline import extremes, timeline
 from ..trace import Allocations, Ints, Trace
 
 BEFORE = "(before the recording)"
@@ -45,13 +46,16 @@ class Memory:
     count; allocated_bytes (releases are not taken off). `at_peak`: what was alive at the peak: device; place; op; caller;
     live_bytes; live_share (of the peak); no rows where the file does not tell. BEFORE: what was allocated before the recording,
     or by threads that were not recorded. The most bytes of each place come first.
-    `steps`: the counted steps: name; place; net_change_bytes.
+    `steps`: the counted steps: name; place; start_bytes, peak_bytes, end_bytes (held; NaN where the file does not tell);
+    net_change_bytes. `timeline`: what was held, as in analyze/timeline.py, of each place: device; place; start_ns, end_ns;
+    low_bytes, high_bytes, last_bytes; without the allocator's own count, what was held above that at the start.
     """
 
     pools: Sequence[Pool]
     ops: pd.DataFrame
     at_peak: pd.DataFrame
     steps: pd.DataFrame
+    timeline: pd.DataFrame
 
     @property
     def measures(self) -> Mapping[str, Any]:
@@ -102,12 +106,14 @@ def memory(trace: Trace) -> Memory:
     events = trace.allocations[np.argsort(trace.allocations.time_ns, kind="stable")]
     place, around, steps = places(events), open_ops(trace, events), _counted_steps(trace)
     devices = sorted(np.unique(place).tolist(), key=lambda device: (device == HOST, device))
-    found = [_one(trace, device, events[place == device], around[place == device], steps) for device in devices]
+    own = {device: events[place == device] for device in devices}
+    found = [_one(trace, device, own[device], around[place == device], steps) for device in devices]
     return Memory(
         pools=[pool for pool, _, _ in found],
         ops=pd.concat([ops for _, ops, _ in found], ignore_index=True),
         at_peak=pd.concat([at_peak for _, _, at_peak in found], ignore_index=True),
-        steps=pd.concat([_step_rows(pool, steps) for pool, _, _ in found], ignore_index=True),
+        steps=pd.concat([_step_rows(pool, own[pool.device], steps) for pool, _, _ in found], ignore_index=True),
+        timeline=pd.concat([_timeline(trace, device, own[device]) for device in devices], ignore_index=True),
     )
 
 
@@ -162,8 +168,22 @@ def _at_peak(trace: Trace, pool: Pool, events: Allocations, around: OpenOps, row
     return known.assign(live_share=known["live_bytes"] / pool.peak_bytes)
 
 
-def _step_rows(pool: Pool, steps: pd.DataFrame) -> pd.DataFrame:
-    return pd.DataFrame({"name": steps["name"], "place": _place(pool.device), "net_change_bytes": list(pool.step_net_bytes)})
+def _step_rows(pool: Pool, events: Allocations, steps: pd.DataFrame) -> pd.DataFrame:
+    before, level = levels(events)
+    start, end = steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy()
+    _, peak, last = extremes(events.time_ns, level, before or 0, start, end)
+    held = {"start_bytes": last - pool.step_net_bytes, "peak_bytes": peak, "end_bytes": last}
+    known = {name: values.astype(float) if before is not None else np.nan for name, values in held.items()}
+    return pd.DataFrame({
+        "name": steps["name"], "place": _place(pool.device), **known, "net_change_bytes": list(pool.step_net_bytes),
+    })  # fmt: skip
+
+
+def _timeline(trace: Trace, device: int, events: Allocations) -> pd.DataFrame:
+    before, level = levels(events)
+    pieces = timeline(events.time_ns, level, before or 0, trace.window_ns)
+    named = pieces.rename(columns={name: f"{name}_bytes" for name in ("low", "high", "last")})
+    return named.assign(device=device, place=_place(device))
 
 
 def _place(device: int) -> str:

@@ -6,12 +6,13 @@ any input: many phases, steps or rows are merged, and the drawing says so.
 
 from .diverging import diverging
 from .dots import dots
-from .rows import Change, Chart, Dots, OpChange, Part, StepColumn
+from .over_time import over_time
+from .rows import Change, Chart, Dots, Lane, OpChange, Part, Piece, StepColumn, StepSpan
 from .step_bar import step_bar, step_bars_pair
 from .step_columns import step_columns
 from .waterfall import waterfall
 
 __all__ = [
-    "Change", "Chart", "Dots", "OpChange", "Part", "StepColumn",
-    "diverging", "dots", "step_bar", "step_bars_pair", "step_columns", "waterfall",
+    "Change", "Chart", "Dots", "Lane", "OpChange", "Part", "Piece", "StepColumn", "StepSpan",
+    "diverging", "dots", "over_time", "step_bar", "step_bars_pair", "step_columns", "waterfall",
 ]  # fmt: skip

@@ -61,6 +61,32 @@ class OpChange:
     high_ns: float | None = None
 
 
+@dataclass(frozen=True)
+class Piece:
+    """From one moment to the next a value is never below `low` and never above `high`."""
+
+    start_ns: float
+    end_ns: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One value over time; `peak_ns`: when it is highest for the first time."""
+
+    label: str
+    pieces: tuple[Piece, ...]
+    peak_ns: float
+
+
+@dataclass(frozen=True)
+class StepSpan:
+    label: str
+    start_ns: float
+    end_ns: float
+
+
 def largest_parts(parts: Iterable[Part], most: int = MOST_PHASES) -> tuple[Part, ...]:
     """The parts that take time, in order; of too many, the smallest become one at the end."""
     drawn = tuple(p for p in parts if p.ns > 0)
