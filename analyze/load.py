@@ -15,7 +15,7 @@ from .loading.producers import producer_of
 from .loading.reading import Findings, NoEvents, RawBackslashes, Reader
 from .loading.sources import Input, inputs
 from .loading.streams import LARGEST_BYTES, File, Progress, Reading, blocks, collector_paused, is_long, refuse_altered
-from .loading.tables import Read, details, host_whole_until, lacks_events, trace_of, troubles
+from .loading.tables import Read, details, host_whole_until, lacks_events, traces_of, troubles
 from .loading.trouble import warnings
 from .loading.whole import whole_sentence, whole_steps
 
@@ -32,7 +32,10 @@ def load(
     found = inputs([named])
     if len(found) != 1:
         raise BundleError(f"{named} holds {len(found)} ranks; name the trace file of one of them.")
-    return _load(found[0], largest_bytes, processes, cache, progress)
+    traces = _load(found[0], largest_bytes, processes, cache, progress)
+    if len(traces) != 1:
+        raise BundleError(f"{named} holds {len(traces)} ranks, merged into one file; load_run gives each of them.")
+    return traces[0]
 
 
 def load_run(
@@ -45,24 +48,28 @@ def load_run(
 ) -> tuple[t.Trace, ...]:
     """Read all ranks of a run, in their order: bundles, chrome traces of any packing, folders and globs of them, URLs, `-`.
 
+    Several ranks that were merged into one file come apart.
+
     `largest_bytes`: how much text an archive may hold. `processes`: how many may work at once; they are spawned, so a script
     that asks for more than one needs the usual guard around its main part. `cache`: a folder that keeps what was parsed.
     `progress`: called with bytes read, bytes in all (None where not known) and events. BundleError: one sentence.
     """
     found = inputs(named)
     if len(found) == 1:
-        return (_load(found[0], largest_bytes, processes, cache, progress),)
+        return by_rank(_load(found[0], largest_bytes, processes, cache, progress))
     one = partial(_load, largest_bytes=largest_bytes, processes=1, cache=cache)
     if processes < 2 or any(given.file.path is None for given in found):
-        return by_rank([one(given, progress=progress) for given in found])
+        return by_rank([trace for given in found for trace in one(given, progress=progress)])
     from .loading.parallel import processes_of
 
     with processes_of(min(processes, len(found))) as pool:
-        return by_rank(list(pool.map(one, found)))
+        return by_rank([trace for traces in pool.map(one, found) for trace in traces])
 
 
 def by_rank(traces: Sequence[t.Trace]) -> tuple[t.Trace, ...]:
-    """Ranks as the files say; where one does not, its place among the files. BundleError where two are of one rank."""
+    """Ranks as the files say; where one does not, its place among all. BundleError where two are of one rank."""
+    if len(traces) == 1:
+        return tuple(traces)
     ranked: dict[int, t.Trace] = {}
     for place, trace in enumerate(traces):
         rank = place if trace.source.rank is None else trace.source.rank
@@ -73,42 +80,52 @@ def by_rank(traces: Sequence[t.Trace]) -> tuple[t.Trace, ...]:
     return tuple(ranked[rank] for rank in sorted(ranked))
 
 
-def _load(given: Input, largest_bytes: int, processes: int, cache: Path | None, progress: Progress | None = None) -> t.Trace:
-    """The files of one rank; what the cache holds of them is not read again."""
+def _load(
+    given: Input, largest_bytes: int, processes: int, cache: Path | None, progress: Progress | None = None
+) -> tuple[t.Trace, ...]:
+    """The files of one rank, or of those that were merged into one; what the cache holds of them is not read again."""
     parse = partial(_parsed, given.file, largest_bytes, processes, progress)
-    trace = _through_cache(cache, given.file, parse) if cache and given.file.path else parse()
+    traces = _through_cache(cache, given.file, parse) if cache and given.file.path else parse()
     notes = warnings({code: count for code, (count, _) in given.notes.items()}, {c: d for c, (_, d) in given.notes.items()})
-    rank = given.rank if trace.source.rank is None else trace.source.rank
-    return replace(
-        trace,
-        source=replace(trace.source, path=given.given, rank=rank),
-        manifest=given.manifest,
-        averages=snapshots.beside(given.averages),
-        averages_by_shape=snapshots.beside(given.averages_by_shape),
-        warnings=(*trace.warnings, *notes),
+    averages, averages_by_shape = snapshots.beside(given.averages), snapshots.beside(given.averages_by_shape)
+    named = given.rank if len(traces) == 1 else None
+    return tuple(
+        replace(
+            trace,
+            source=replace(trace.source, path=given.given, rank=named if trace.source.rank is None else trace.source.rank),
+            manifest=given.manifest,
+            averages=averages,
+            averages_by_shape=averages_by_shape,
+            warnings=(*trace.warnings, *notes),
+        )
+        for trace in traces
     )
 
 
-def _through_cache(folder: Path, file: File, parse: Callable[[], t.Trace]) -> t.Trace:
+def _through_cache(folder: Path, file: File, parse: Callable[[], tuple[t.Trace, ...]]) -> tuple[t.Trace, ...]:
     from .loading import cached
 
     key = cached.key_of(file)
-    trace = cached.read(folder, key)
-    if trace is None:
-        trace = parse()
-        cached.write(folder, key, trace)
-    return trace
+    traces = cached.read(folder, key)
+    if traces is None:
+        traces = parse()
+        cached.write(folder, key, traces)
+    return traces
 
 
-def _parsed(file: File, largest_bytes: int, processes: int, progress: Progress | None) -> t.Trace:
+def _parsed(file: File, largest_bytes: int, processes: int, progress: Progress | None) -> tuple[t.Trace, ...]:
     try:
         read = _read(file, largest_bytes, processes, progress)
     except NoEvents as other:
-        return snapshots.trace_of(file, other.text)
+        return (snapshots.trace_of(file, other.text),)
     except BundleError:
         refuse_altered(file)  # that explains whatever else is wrong with it
         raise
-    trace = trace_of(read, _source(read))
+    return tuple(_warned(read, trace) for trace in traces_of(read, _source(read)))
+
+
+def _warned(read: Read, trace: t.Trace) -> t.Trace:
+    """With the trouble of its file, and what it lacks where that was cut off."""
     if lacks_events(read):
         until_ns = host_whole_until(read, trace)
         trace = replace(trace, whole_until_ns=until_ns, whole_steps=whole_steps(trace, until_ns))

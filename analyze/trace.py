@@ -142,6 +142,7 @@ class Source:
     with_shapes: bool
     with_stacks: bool
     with_memory: bool
+    rank_name: str = ""  # of a rank that a file holds beside others: what stands before its process ids ("TP01")
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,4 @@ class Trace:
     snapshot: Mapping[str, Any] | None = None  # torch's own averages, where they are all that was given
     whole_until_ns: int | None = None  # of a file that was cut off: host events after this time may be missing
     whole_steps: tuple[str, ...] | None = None  # and the names of the steps that lack nothing, on the host and on devices
-    merged_ranks: tuple[str, ...] = ()  # of a file into which several were merged: what stands before their process ids
-    device_names: Mapping[int, str] = field(default_factory=dict)  # then: device -> "TP01 GPU 0"
     warnings: tuple[TraceWarning, ...] = field(default=())

@@ -186,8 +186,8 @@ def provenance(report: Report) -> list[list[tuple[str, str]]]:
     change, steps = report.result("step_change"), report.result("steps")
     known = [change.before, change.after] if change else [steps] if steps else []
     modes = [s.mode for s in known] or [""] * len(report.recordings)
-    others = [str(other.rank) for other in report.ranks if other.rank != report.rank]
-    rank = f"{report.rank}; beside it {', '.join(others)}, see Ranks" if others else ""
+    others = [other.recordings[0].rank_and_name for other in report.ranks if other.rank != report.rank]
+    rank = f"{report.recordings[0].rank_and_name}; beside it {', '.join(others)}, see Ranks" if others else ""
     return [_provenance(r, mode, rank, report.version) for r, mode in zip(report.recordings, modes, strict=True)]
 
 
@@ -233,7 +233,8 @@ def coverage_line(report: Report, recording: Recording) -> str:
     repaired = f"{c.repaired:,} repaired, " if c.repaired else ""
     fates = f"{c.used:,} used, {repaired}{c.ignored:,} ignored (metadata, flows, unknown kinds), {c.dropped:,} dropped"
     rest = [*_steps_used(report), *_kernels_linked(report)] if report.kind == "run" else []
-    return " ".join([f"{c.total:,} events read: {fates}.", *rest])
+    whose = f" of {len(report.ranks)} ranks" if report.merged else ""
+    return " ".join([f"{c.total:,} events{whose} read: {fates}.", *rest])
 
 
 def _steps_used(report: Report) -> list[str]:

@@ -43,6 +43,12 @@ class Recording:
         return tuple(warning for warning in self.warnings if warning.harmless)
 
     @property
+    def rank_and_name(self) -> str:
+        """`1`, or `1 (TP01)` where its file names it beside others."""
+        name = self.source.rank_name
+        return f"{self.source.rank or 0} ({name})" if name else str(self.source.rank or 0)
+
+    @property
     def name(self) -> str:
         """The bundle's title, else the base name of what the user gave."""
         if self.manifest:
@@ -81,6 +87,17 @@ class Report:
     def rank(self) -> int:
         """The rank that is explained."""
         return self.recordings[0].source.rank or 0
+
+    @property
+    def which_rank(self) -> str:
+        """`rank 1 (TP01) of 2`; empty where there are no others."""
+        return f"rank {self.recordings[0].rank_and_name} of {len(self.ranks)}" if self.ranks else ""
+
+    @property
+    def merged(self) -> bool:
+        """Whether all ranks stand in one file."""
+        files = [other.recordings[0].source.files for other in self.ranks]
+        return len(files) > 1 and files.count(files[0]) == len(files)
 
     def result(self, name: str) -> Any:
         """The result of an analysis by its name, None where data were missing."""

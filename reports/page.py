@@ -135,9 +135,9 @@ def _context(report: Report, medium: Medium) -> dict[str, object]:
     untold = [("Everything else", reason) for reason in dict.fromkeys(r.withheld for r in report.recordings) if reason]
     context: dict[str, object] = {
         "report": report,
-        "shown_rank": report.rank,
+        "shown_rank": report.recordings[0].rank_and_name,
         "title": tables.clipped(title),
-        "short": tables.clipped(subject) + (f" · {when.date().isoformat()}" if when else ""),
+        "short": " · ".join(filter(None, (tables.clipped(subject), report.which_rank, when.date().isoformat() if when else ""))),
         "created": when.strftime("%Y-%m-%dT%H:%M:%SZ") if when else "",
         "toc": _contents(report),
         "missing": missing + untold,

@@ -23,7 +23,7 @@ def render_markdown(report: Report) -> bytes:
     names = " → ".join(recording.name for recording in report.recordings)
     parts = [
         f"## {escaped(sentence(report.verdict.sentence))}",
-        f"**{escaped(report.verdict.tag)}** · {escaped(names)}",
+        " · ".join(filter(None, (f"**{escaped(report.verdict.tag)}**", escaped(names), escaped(report.which_rank)))),
         escaped(sentence(report.verdict.lede)),
         *[f"**{escaped(recording.incomplete)}**" for recording in report.recordings if recording.incomplete],
         *[f"**{escaped(line)}**" for line in loss_lines(report)],

@@ -55,7 +55,7 @@ def _run(report: Report, width: int) -> list[RenderableType]:
         heads = {"rank": "Rank", "window_ns": "Recording", "steps_count": "Steps", "mean_ns": "Step, mean", "busy_ns": "GPU busy"}
         if across.waits_told:
             heads["wait_ns"] = "Waits"
-        explained = f"All else here is about rank {report.rank}."
+        explained = f"All else here is about rank {report.recordings[0].rank_and_name}."
         parts += [_grid(table(across.rows, heads), width), Text(explained, style="dim"), Text("")]
     for _, view in total_tables(report, MOST_ROWS):
         parts += [_grid(view, width), Text("")]
@@ -152,4 +152,5 @@ def _widths(view: TableView, width: int, gap: int) -> list[int]:
 
 def verdict_line(report: Report) -> Group:
     """The verdict alone, for commands that write files."""
-    return Group(Text(sentence(report.verdict.sentence), style="bold"), Text(sentence(report.verdict.lede)))
+    of = [Text(f"This is about {report.which_rank}.", style="dim")] if report.ranks else []
+    return Group(Text(sentence(report.verdict.sentence), style="bold"), Text(sentence(report.verdict.lede)), *of)

@@ -1,18 +1,21 @@
 """Report on a run -> the object of its JSON, `longpole.summary/1`."""
 
 import math
+from collections import Counter
 from typing import Any
 
 import pandas as pd
 
 from ..analyze.device_measures import of_devices
 from ..analyze.findings import Evidence, Finding
+from ..analyze.loading.trouble import SENTENCES
 from .headline import unprofiled_savings
 from .measures import Json, across_measures, across_withheld, measures_of, pct, us, withheld_of
 from .model import Recording, Report
 from .prose import sentence
 
 SCHEMA = "longpole.summary/1"
+TIME_BY_OP = "device_time_us_by_op"
 STEP_TIMES = {
     "busy": "gpu_busy", "idle": "gpu_idle", "compute": "compute", "comm_exposed": "comm_exposed", "copy_exposed": "copy_exposed",
 }  # fmt: skip
@@ -30,20 +33,40 @@ def summary(report: Report) -> Json:
         "paths": list(dict.fromkeys(path for one in by_rank.values() for path in one["source"]["paths"])),
         "rank_ids": list(by_rank),
         "explained_rank": report.rank,
-        "files": [file for one in by_rank.values() for file in one["source"]["files"]],
+        "files": [file for one in ([whole] if report.merged else by_rank.values()) for file in one["source"]["files"]],
     }
     names = dict.fromkeys(name for one in by_rank.values() for name in one["measures"])
     whole["measures"] = {
         name: {key: value for rank, one in by_rank.items() for key, value in _keyed(rank, one["measures"].get(name)).items()}
         for name in names
     }
+    if report.merged:
+        whole["measures"] |= _of_one_file(report, by_rank)
+        whole["source"]["rank_names"] = [other.recordings[0].source.rank_name for other in report.ranks]
     whole["measures"] |= {**across_measures(report), **dict.fromkeys(across_withheld(report))}
-    whole["warnings"] = [{**warning, "rank": rank} for rank, one in by_rank.items() for warning in one["warnings"]]
+    whole["warnings"] = _warnings(report, by_rank)
     whole["ranks"] = [
         {"rank": int(r["rank"]), "window_us": us(r["window_ns"]), "gpu_busy_us": us(r["busy_ns"]), "wait_us": us(r["wait_ns"])}
         for r in report.result("ranks").rows.to_dict("records")
     ]
     return whole
+
+
+def _of_one_file(report: Report, by_rank: dict[int, Json]) -> Json:
+    """What is told once of a file, however many ranks were merged into it: its trouble, and device time by operator."""
+    times: Counter[str] = Counter()
+    for one in by_rank.values():
+        times.update(one["measures"].get(TIME_BY_OP) or {})
+    added = {TIME_BY_OP: {name: round(time, 3) for name, time in times.items()}} if times else {}
+    return {**report.recordings[0].coverage.health, **added}
+
+
+def _warnings(report: Report, by_rank: dict[int, Json]) -> list[Json]:
+    """Each with its rank; trouble of a file into which all were merged is told once, of none."""
+    told = [r["warnings"] for r in by_rank.values()]
+    shared = [w for w in told[0] if report.merged and w["code"] in SENTENCES and all(w in others for others in told)]
+    own = [{**w, "rank": rank} for rank, one in by_rank.items() for w in one["warnings"] if w not in shared]
+    return [{**w, "rank": None} for w in shared] + own
 
 
 def _keyed(rank: int, value: Any) -> Json:

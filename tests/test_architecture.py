@@ -8,16 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from longpole.analyze.analyses import ACROSS_RANKS, ANALYSES, MERGED, RANGES, SNAPSHOT
+from longpole.analyze.analyses import ACROSS_RANKS, ANALYSES, RANGES, SNAPSHOT
 from longpole.analyze.diffs import DIFFS, TOTALS
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("capture", "analyze", "reports", "templates")
 ORDER = {name: place for place, name in enumerate(FOLDERS)}
 MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-QUESTIONS = [
-    ("analyses", function) for function in dict.fromkeys((ANALYSES | MERGED | RANGES | SNAPSHOT | ACROSS_RANKS).values())
-]
+QUESTIONS = [("analyses", function) for function in dict.fromkeys((ANALYSES | RANGES | SNAPSHOT | ACROSS_RANKS).values())]
 QUESTIONS += [("diffs", function) for function in dict.fromkeys((DIFFS | TOTALS).values())]
 
 

@@ -107,11 +107,12 @@ CASE_FILES = [name for name in names("field_cases/*") if not name.endswith((".ex
 @pytest.mark.parametrize("name", [*BROKEN, *CASE_FILES])
 def test_a_file_is_a_trace_or_one_line_that_names_it(shared: Path, name: str):
     try:
-        trace = load(shared / name)
+        traces = load_run([shared / name])
     except BundleError as refusal:
         assert Path(name).name in str(refusal)
         assert "\n" not in str(refusal)
-    else:
+        return
+    for trace in traces:
         coverage = trace.coverage
         assert coverage.used + coverage.repaired + coverage.ignored + coverage.dropped == coverage.total
         run(analyses_for(trace), trace)
@@ -119,7 +120,7 @@ def test_a_file_is_a_trace_or_one_line_that_names_it(shared: Path, name: str):
 
 EXPECTED = [
     path for path in names("field_cases/*.expected.json")
-    if Path(path).name[:2] not in ("27", "44")  # several ranks, and the diff, have tests of their own
+    if Path(path).name[:2] != "44"  # the diff has a test of its own
 ]  # fmt: skip
 # What limits a GPU run, and what a fix would save, is not told yet: null stands for it.
 NOT_TOLD_YET = {("37", "top_bottleneck"), ("41", "top_bottleneck"), ("42", "top_bottleneck"), ("42", "saving_upper_bound_us")}
@@ -133,16 +134,22 @@ def case(path: str) -> dict[str, Any]:
     return json.loads((SHARED / path).read_text())
 
 
+def told(expected: dict[str, Any]) -> dict[str, Any]:
+    """The JSON on its files: the ranks of one run, or one file that may hold several."""
+    traces = load_run([SHARED / "field_cases" / name for name in expected["files"]])
+    reports = [run_report(run(analyses_for(trace), trace), trace) for trace in traces]
+    return summary(reports[0] if len(reports) == 1 else of_ranks(reports, 0, run(ACROSS_RANKS, *traces)))
+
+
 @pytest.mark.parametrize("path", EXPECTED, ids=lambda path: Path(path).name.removesuffix(".expected.json"))
 def test_what_is_said_of_a_field_case_is_right(shared: Path, path: str):
     expected = case(path)
     try:
-        trace = load(shared / "field_cases" / expected["files"][0])
+        found = told(expected)
     except BundleError as refusal:
         assert expected["outcome"] == "refuse", refusal
         return
     assert expected["outcome"] != "refuse"
-    found = summary(run_report(run(analyses_for(trace), trace), trace))
     said = {**found["coverage"], **found["measures"], "producer": found["source"]["producer"]}
     want = {**expected["report"], **expected.get("recover", {})}
     for name in want.keys() & said.keys():
@@ -169,9 +176,7 @@ def close(value: Any) -> Any:
 
 def test_two_ranks_are_told_who_waits_for_whom(shared: Path):
     expected = case("field_cases/27_straggler_two_ranks.expected.json")
-    traces = load_run([shared / "field_cases" / name for name in expected["files"]])
-    reports = [run_report(run(analyses_for(trace), trace), trace) for trace in traces]
-    found = summary(of_ranks(reports, 0, run(ACROSS_RANKS, *traces)))["measures"]
+    found = told(expected)["measures"]
     assert {name: found[name] for name in expected["report"]} == expected["report"]
 
 
@@ -188,8 +193,7 @@ def test_field_cases_are_compared_in_more_than_a_few_figures(shared: Path):
     for path in EXPECTED:
         expected = case(path)
         if expected["outcome"].startswith("ok"):
-            trace = load(shared / "field_cases" / expected["files"][0])
-            found = summary(run_report(run(analyses_for(trace), trace), trace))
+            found = told(expected)
             compared += len(expected["report"].keys() & found["measures"].keys())
     assert compared >= 70
 
@@ -206,8 +210,7 @@ def test_each_field_case_that_warns_has_a_warning_or_something_withheld(shared: 
         expected = case(path)
         if expected["outcome"] != "ok_with_warnings":
             continue
-        trace = load(shared / "field_cases" / expected["files"][0])
-        found = summary(run_report(run(ANALYSES, trace), trace))
+        found = told(expected)
         costly = [warning for warning in found["warnings"] if not warning["harmless"]]
         if not costly and not found["withheld"].keys() - {"saving_upper_bound_us"}:
             silent.append(case_of(path))

@@ -17,7 +17,6 @@ from .health import health
 from .idle_causes import idle_causes
 from .launching import launching
 from .memory import memory
-from .merged_ranks import merged_ranks
 from .modules import modules
 from .op_table import op_table
 from .optimizer_step import optimizer_step
@@ -57,11 +56,9 @@ ANALYSES = {
 }
 RANGES = {"Named ranges": slices}  # of another tool
 SNAPSHOT = {"Operators": op_table}  # of key_averages alone
-MERGED = {"Ranks in this file": merged_ranks}  # beside ANALYSES, where several ranks were merged into one file
 ACROSS_RANKS = {"Ranks": ranks}  # asked of all ranks of a run together
 
 
 def analyses_for(trace: Trace) -> Mapping[str, Callable[..., Any]]:
     """The questions that can be asked of this trace."""
-    asked = {"pytorch": ANALYSES, "ranges": RANGES, "snapshot": SNAPSHOT}[form(trace)]
-    return MERGED | asked if trace.merged_ranks and asked is ANALYSES else asked
+    return {"pytorch": ANALYSES, "ranges": RANGES, "snapshot": SNAPSHOT}[form(trace)]

@@ -36,9 +36,10 @@ class Late:
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """`rows`: one a rank, in their order: rank; file; window_ns; steps_count; mean_ns (of a step); busy_ns, compute_ns (sums over
-    its GPUs); busy_share, useful_share (of the recording, mean over its GPUs; the second without waiting in collectives);
-    wait_ns; late_count (calls to which it came last); events_count. NaN where a rank has no such thing or it cannot be told.
+    """`rows`: one a rank, in their order: rank; file (behind its name there, where it holds several); window_ns; steps_count;
+    mean_ns (of a step); busy_ns, compute_ns (sums over its GPUs); busy_share, useful_share (of the recording, mean over its GPUs;
+    the second without waiting in collectives); wait_ns; late_count (calls to which it came last); events_count (in its tables).
+    NaN where a rank has no such thing or it cannot be told.
     `missing`: ranks that the files speak of and that were not given. `calls`: None where no rank has a collective.
     """
 
@@ -139,7 +140,7 @@ def _row(place: int, trace: Trace, gpu: GpuKernels | None, calls: Calls | None) 
     recorded_ns = nan if gpu is None or gpu.busy_withheld else trace.window_ns * len(gpu.devices)
     return {
         "rank": str(trace.source.rank or 0),
-        "file": trace.source.files[0].name,
+        "file": ", ".join(filter(None, (trace.source.rank_name, trace.source.files[0].name))),
         "window_ns": trace.window_ns,
         "steps_count": counted.count if counted else 0,
         "mean_ns": counted.mean_ns if counted else nan,
@@ -149,7 +150,7 @@ def _row(place: int, trace: Trace, gpu: GpuKernels | None, calls: Calls | None) 
         "useful_share": nan if own is None or gpu is None else _useful_ns(trace, own) / recorded_ns,
         "wait_ns": nan if own is None else int(own["wait_ns"].sum()),
         "late_count": nan if own is None or calls is None else _late_count(calls, place),
-        "events_count": trace.coverage.total,
+        "events_count": sum(map(len, (trace.host, trace.device, trace.device_marks, trace.allocations, trace.slices))),
     }
 
 

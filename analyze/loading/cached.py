@@ -1,4 +1,4 @@
-"""A Trace <-> a folder of `.npy` files and one JSON file, found again by what the trace file holds.
+"""The Traces of a file <-> a folder of `.npy` files and one JSON file, found again by what the trace file holds.
 
 The key is the SHA-256 of the file's content with its base name, so a file that changes is never taken for what it was. A folder
 is written under a temporary name and renamed; what is damaged or of another version is not there.
@@ -9,6 +9,7 @@ import os
 import shutil
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +21,7 @@ import numpy as np
 from .. import trace as t
 from .streams import File
 
-CACHE_VERSION = 2  # of the files below; the version of longpole counts too
+CACHE_VERSION = 3  # of the files below; the version of longpole counts too
 TABLES: dict[str, Any] = {
     "host": t.HostRanges, "device": t.DeviceRanges, "device_marks": t.DeviceRanges, "allocations": t.Allocations,
     "host_arguments": t.Arguments, "device_arguments": t.Arguments, "slices": t.Slices,
@@ -46,8 +47,6 @@ class _Rest(msgspec.Struct):
     snapshot: dict[str, Any] | None
     whole_until_ns: int | None
     whole_steps: tuple[str, ...] | None
-    merged_ranks: tuple[str, ...]
-    device_names: dict[int, str]
     warnings: tuple[t.TraceWarning, ...]
 
 
@@ -68,33 +67,40 @@ def key_of(file: File) -> str:
     return f"{content}-{name[:8]}-{version('longpole')}.{CACHE_VERSION}"
 
 
-def read(folder: Path, key: str) -> t.Trace | None:
-    """None where it was not kept, or cannot be read."""
+def read(folder: Path, key: str) -> tuple[t.Trace, ...] | None:
+    """The ranks of a file; None where it was not kept, or cannot be read."""
     place = folder / key
     try:
-        rest = msgspec.json.decode((place / META_NAME).read_bytes(), type=_Rest)
-        tables = {name: table(**_columns(place, name, table)) for name, table in TABLES.items()}
+        ranks = msgspec.json.decode((place / META_NAME).read_bytes(), type=list[_Rest])
+        return tuple(_trace(place, number, rest) for number, rest in enumerate(ranks))
     except (OSError, ValueError, EOFError, msgspec.MsgspecError):
         return None
+
+
+def _trace(place: Path, number: int, rest: _Rest) -> t.Trace:
     kept = {f.name: getattr(rest, f.name) for f in msgspec.structs.fields(_Rest)}
     kept["untimed_kernels"] = Counter(rest.untimed_kernels)
-    return t.Trace(manifest=None, **tables, **kept)
+    for name, table in TABLES.items():
+        kept[name] = table(**{f.name: np.load(_file(place, number, name, f.name), allow_pickle=False) for f in fields(table)})
+    return t.Trace(manifest=None, **kept)
 
 
-def _columns(place: Path, name: str, table: Any) -> dict[str, np.ndarray]:
-    return {f.name: np.load(place / f"{name}.{f.name}.npy", allow_pickle=False) for f in fields(table)}
+def _file(place: Path, number: int, table: str, column: str) -> Path:
+    return place / f"{number}.{table}.{column}.npy"
 
 
-def write(folder: Path, key: str, trace: t.Trace) -> None:
-    """Keep a trace; where the disk does not let us, it is parsed again the next time."""
+def write(folder: Path, key: str, traces: Sequence[t.Trace]) -> None:
+    """Keep the ranks of a file; where the disk does not let us, it is parsed again the next time."""
     temporary = folder / f"{uuid.uuid4().hex}.tmp"
     try:
         temporary.mkdir(parents=True)
-        for name, table in TABLES.items():
-            for f in fields(table):
-                np.save(temporary / f"{name}.{f.name}.npy", getattr(getattr(trace, name), f.name), allow_pickle=False)
-        rest = {f.name: getattr(trace, f.name) for f in msgspec.structs.fields(_Rest)}
-        (temporary / META_NAME).write_bytes(msgspec.json.encode(_Rest(**rest)))
+        for number, trace in enumerate(traces):
+            for name, table in TABLES.items():
+                for f in fields(table):
+                    column = getattr(getattr(trace, name), f.name)
+                    np.save(_file(temporary, number, name, f.name), column, allow_pickle=False)
+        ranks = [_Rest(**{f.name: getattr(trace, f.name) for f in msgspec.structs.fields(_Rest)}) for trace in traces]
+        (temporary / META_NAME).write_bytes(msgspec.json.encode(ranks))
         shutil.rmtree(folder / key, ignore_errors=True)  # one that could not be read
         temporary.replace(folder / key)
     except OSError:  # also where another process has just written the same

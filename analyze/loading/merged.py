@@ -1,72 +1,98 @@
-"""Several ranks merged into one file -> ids that no two of them share, so that nothing is linked across ranks.
+"""A file into which several ranks were merged -> the tables of each.
 
 Whoever merges puts the rank before the process, `[TP01] 83` or `rank1 83`, and leaves correlations, External ids and devices
-as they were.
+as they were: they say what belongs together only within one rank.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .. import trace as t
-from ..trace import Ids
+from ..trace import Ids, Ints, Mask
 
 PREFIX = re.compile(r"\s*(?:\[([^\[\]]+)\]|(rank[\s_-]*\d+)\b)", re.IGNORECASE)
 DIGITS = re.compile(r"(\d+)")
+_Ranges = TypeVar("_Ranges", t.HostRanges, t.DeviceRanges)
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """The tables of a file with what tells its ranks apart."""
+class Tables:
+    """What a file holds, or one rank of it."""
 
     host: t.HostRanges
     device: t.DeviceRanges
     marks: t.DeviceRanges
-    ranks: tuple[str, ...] = ()  # empty where the file holds one
-    device_names: Mapping[int, str] = field(default_factory=dict)
+    allocations: t.Allocations
+    host_arguments: t.Arguments
+    device_arguments: t.Arguments
+    slices: t.Slices
 
-    def told_apart(self, threads: Sequence[tuple[str, str]], processes: Sequence[Any], device: Ids, marks: Ids) -> Self:
-        """`processes`: those of device rows; `device`, `marks`: for each row which of them, or -1. Unchanged for one rank."""
-        prefixes = {prefix for name in (*(pid for pid, _ in threads), *processes) if (prefix := _prefix(name))}
-        if len(prefixes) < 2:
-            return self
-        ranks = tuple(sorted(prefixes, key=_natural))
-        place = {rank: number for number, rank in enumerate(("", *ranks))}
-        of_threads = np.array([place[_prefix(pid)] for pid, _ in threads], np.int64)
-        of_processes = np.array([place[_prefix(name)] for name in processes] + [0], np.int64)  # the last is that of -1
-        owners = [of_threads[self.host.thread], of_processes[device], of_processes[marks]]
-        return replace(self._renumbered(owners), ranks=ranks)._with_devices(("", *ranks), owners[1:])
-
-    def _renumbered(self, owners: list[Ids]) -> Self:
-        host, device, marks = self.host, self.device, self.marks
-        external = _unique([part.external_id for part in (host, device, marks)], owners, lowest=1)
-        correlation = _unique([part.correlation for part in (host, device, marks)], owners, lowest=1)
-        (sequence,) = _unique([host.sequence], owners[:1], lowest=0)
-        return replace(
-            self,
-            host=replace(host, external_id=external[0], correlation=correlation[0], sequence=sequence),
-            device=replace(device, external_id=external[1], correlation=correlation[1]),
-            marks=replace(marks, external_id=external[2], correlation=correlation[2]),
-        )
-
-    def _with_devices(self, ranks: Sequence[str], owners: list[Ids]) -> Self:
-        """Devices numbered from 0 in the order of (rank, device)."""
-        tables = (self.device, self.marks)
-        span = max((int(table.device.max(initial=0)) for table in tables), default=0) + 1
-        keys = [owner * span + np.maximum(table.device, 0) for owner, table in zip(owners, tables, strict=True)]
-        known = np.unique(np.concatenate(keys))
-        device, marks = (
-            replace(table, device=np.where(table.device < 0, -1, np.searchsorted(known, key)))
-            for table, key in zip(tables, keys, strict=True)
-        )
-        names = {row: f"{ranks[key // span]} GPU {key % span}".strip() for row, key in enumerate(known.tolist())}
-        return replace(self, device=device, marks=marks, device_names=names)
+    @property
+    def rows_count(self) -> int:
+        return len(self.host) + len(self.device) + len(self.marks) + len(self.allocations) + len(self.slices)
 
 
-def _prefix(process: Any) -> str:
+def tables_by_rank(
+    tables: Tables, threads: Sequence[tuple[str, str]], processes: Sequence[Any], of_device: Ids, of_marks: Ids
+) -> dict[str, Tables]:
+    """By the name of the rank, TP2 before TP10, then what names none; a file of one rank is all under an empty name.
+
+    `processes`: those of device rows; `of_device`, `of_marks`: for each row which of them, or -1.
+    """
+    ranks = sorted({prefix for name in (*(pid for pid, _ in threads), *processes) if (prefix := prefix_of(name))}, key=_natural)
+    if len(ranks) < 2:
+        return {"": tables}
+    place = {rank: number for number, rank in enumerate([*ranks, ""])}
+    of_threads = np.array([place[prefix_of(pid)] for pid, _ in threads], np.int16)
+    of_processes = np.array([place[prefix_of(name)] for name in processes] + [place[""]], np.int16)  # the last is that of -1
+    owners = (
+        of_threads[tables.host.thread], of_processes[of_device], of_processes[of_marks], of_threads[tables.allocations.thread],
+    )  # fmt: skip
+    return {rank: _of_rank(tables, *(owner == number for owner in owners)) for rank, number in place.items()}
+
+
+def numbers(ranks: Sequence[str]) -> list[int | None]:
+    """`TP00`, `rank3` -> 0, 3; None for all unless each holds one number, and no two the same: TP00-DP01 says no rank."""
+    digits = [DIGITS.findall(rank) for rank in ranks]
+    found = [int(of[0]) if len(of) == 1 else None for of in digits]
+    return [None] * len(ranks) if None in found or len(set(found)) < len(found) else found
+
+
+def kept(table: _Ranges, arguments: t.Arguments, mask: Mask) -> tuple[_Ranges, t.Arguments]:
+    """The rows to keep and the arguments of those, by their new numbers."""
+    if mask.all():
+        return table, arguments
+    arguments = arguments[mask[arguments.row]]
+    return table[_rows(mask)], replace(arguments, row=(np.cumsum(mask) - 1)[arguments.row])
+
+
+def _of_rank(tables: Tables, host: Mask, device: Mask, marks: Mask, allocations: Mask) -> Tables:
+    own_host, host_arguments = kept(tables.host, tables.host_arguments, host)
+    own_device, device_arguments = kept(tables.device, tables.device_arguments, device)
+    return replace(
+        tables,
+        host=own_host,
+        device=own_device,
+        marks=tables.marks[_rows(marks)],
+        allocations=tables.allocations[_rows(allocations)],
+        host_arguments=host_arguments,
+        device_arguments=device_arguments,
+    )
+
+
+def _rows(mask: Mask) -> Ints | slice:
+    """Where it is true; as a slice, which copies nothing, where a rank's events stand together."""
+    rows = np.flatnonzero(mask)
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
+
+
+def prefix_of(process: Any) -> str:
     """`[TP01] 83` -> `TP01`; empty where a process is of no rank."""
     found = PREFIX.match(process) if isinstance(process, str) else None
     return (found[1] or found[2]).strip() if found else ""
@@ -75,12 +101,3 @@ def _prefix(process: Any) -> str:
 def _natural(rank: str) -> list[tuple[int, str]]:
     """TP2 before TP10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in DIGITS.split(rank)]
-
-
-def _unique(ids: list[Ids], owners: list[Ids], lowest: int) -> list[Any]:
-    """Other ids, told apart by their owners; what is below `lowest` is none and stays."""
-    known = np.unique(np.concatenate(ids))
-    return [
-        np.where(own < lowest, own, np.searchsorted(known, own) + owner * len(known) + 1)
-        for own, owner in zip(ids, owners, strict=True)
-    ]

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from .columns import Collected, texts_of
 from .events import LATEST_US, Header
 from .growing import Columns
 from .kinds import HOST
-from .merged import Parts
+from .merged import Tables, kept, numbers, prefix_of, tables_by_rank
 from .producers import Paired, Producer, paired, unknown_categories
 from .reading import NO_END_OF_OBJECT, Findings, two_writers
 from .streams import Reading
@@ -40,86 +40,114 @@ class Read:
     producer: Producer
 
 
-def trace_of(read: Read, source: t.Source) -> t.Trace:
-    """The tables, without manifest and warnings; BundleError where the file holds no timed events. Empties what was collected."""
+@dataclass(frozen=True, eq=False)
+class _Rank:
+    """What the file holds of one rank, whose name is empty where it holds one only."""
+
+    name: str
+    tables: Tables
+    window: tuple[int, int]  # first start and last end
+    untimed: t.DeviceRanges  # device work at time 0
+
+
+def traces_of(read: Read, source: t.Source) -> tuple[t.Trace, ...]:
+    """One for each rank in the file, without manifest and warnings; what became of events is told of the whole file.
+
+    BundleError where it holds no timed events. Empties what was collected.
+    """
     _refuse_two_writers(read)
-    collected, ranges = read.collected, _ranges(read.collected, read.producer)
-    first, last = _window(read, ranges)
+    collected = read.collected
+    ranks, used = _ranks(read)
+    source = replace(source, producer=read.producer.name)
+    sources = [source]
+    if len(ranks) > 1:
+        names = [rank.name for rank in ranks]
+        sources = [replace(source, rank=n, rank_name=name) for n, name in zip(numbers(names), names, strict=True)]
+    common: dict[str, Any] = {
+        "names": tuple(collected.names), "threads": _threads(collected)[0], "shapes": _shapes(collected, ranks),
+        "coverage": _coverage(read, used), "argument_keys": KEYS, "argument_values": texts_of(collected.values),
+    }  # fmt: skip
+    return tuple(_trace(read, rank, source=own, **common) for rank, own in zip(ranks, sources, strict=True))
+
+
+def _trace(read: Read, rank: _Rank, **common: Any) -> t.Trace:
+    own, (first, last), started_ns = rank.tables, rank.window, read.collected.profiler_start_ns
     return t.Trace(
-        source=replace(source, producer=read.producer.name),
         manifest=None,
         origin_ns=_base_ns(read.header) + first,
         window_ns=last - first,
-        profiler_start_ns=None if collected.profiler_start_ns is None else collected.profiler_start_ns - first,
-        host=_shifted(ranges.host, first),
-        device=_shifted(ranges.device, first),
-        device_marks=_shifted(ranges.marks, first),
-        allocations=replace(ranges.allocations, time_ns=ranges.allocations.time_ns - first),
-        names=tuple(collected.names),
-        threads=ranges.threads,
-        shapes=_shapes(collected, ranges.host),
-        coverage=_coverage(read, ranges),
-        untimed_kernels=ranges.untimed_kernels,
-        untimed_work=ranges.untimed_work,
-        argument_keys=KEYS,
-        argument_values=texts_of(collected.values),
-        host_arguments=ranges.host_arguments,
-        device_arguments=ranges.device_arguments,
-        slices=_shifted(ranges.slices, first),
-        merged_ranks=ranges.merged_ranks,
-        device_names=ranges.device_names,
+        profiler_start_ns=None if started_ns is None else started_ns - first,
+        host=_shifted(own.host, first),
+        device=_shifted(own.device, first),
+        device_marks=_shifted(own.marks, first),
+        allocations=replace(own.allocations, time_ns=own.allocations.time_ns - first),
+        untimed_kernels=Counter(rank.untimed.device[rank.untimed.category == t.KERNEL].tolist()),
+        untimed_work=len(rank.untimed),
+        host_arguments=own.host_arguments,
+        device_arguments=own.device_arguments,
+        slices=_shifted(own.slices, first),
+        **common,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Tables:
-    host: t.HostRanges
-    device: t.DeviceRanges
-    marks: t.DeviceRanges
-    slices: t.Slices
-    allocations: t.Allocations
-    host_arguments: t.Arguments
-    device_arguments: t.Arguments
-    threads: tuple[tuple[str, str], ...]
-    untimed_kernels: Counter[int]
-    untimed_work: int
-    used: int  # events in them and among the allocations
-    merged_ranks: tuple[str, ...]
-    device_names: Mapping[int, str]
+def _ranks(read: Read) -> tuple[list[_Rank], int]:
+    """Those of which something takes time, and how many events of the file are in their tables."""
+    collected, ranks = read.collected, list[_Rank]()
+    by_rank, more = _tables(collected, read.producer)
+    for name, tables in by_rank.items():
+        timed, untimed = _timed(collected, tables)
+        if window := _window(read, timed):
+            ranks.append(_Rank(name, timed, window, untimed))
+    if not ranks:
+        raise BundleError(
+            f"{read.name} holds no timed events of torch.profiler (of {collected.total} events); were the active steps reached?"
+        )
+    if len(ranks) > 1 and not ranks[-1].name:
+        collected.trouble["events_without_rank"] = ranks[-1].tables.rows_count
+    return ranks, more + sum(rank.tables.rows_count for rank in ranks)
 
 
-def _ranges(collected: Collected, producer: Producer) -> _Tables:
-    """Host ranges and device work of torch.profiler, or the slices of another tool; zero times set aside, threads told apart."""
+def _tables(collected: Collected, producer: Producer) -> tuple[dict[str, Tables], int]:
+    """By rank: host ranges and device work of torch.profiler, or the slices of another tool; threads told apart.
+
+    And how many events they hold beside one for each row: a pair is two.
+    """
     threads, row_of = _threads(collected)
     pairs, asynchronous = _pairs(collected, "borders", "thread"), _pairs(collected, "asynchronous", "key")
     columns, memory = collected.host.taken(), collected.memory.taken()
     for table in (columns, memory):
         table["thread"] = row_of[table["thread"]]
-    host, used = t.HostRanges(**columns), len(memory["time_ns"])
+    host = t.HostRanges(**columns)
     (device, of_device), (marks, of_marks) = _device_rows(collected.device), _device_rows(collected.marks)
-    slices = t.no_rows(t.Slices)
-    if producer.is_torch:
-        paired_host = _host_pairs(collected, pairs, row_of)
-        host = _joined(host, paired_host) if len(paired_host) else host
-        used += len(paired_host)
-        parts = Parts(host, device, marks).told_apart(threads, tuple(collected.processes), of_device, of_marks)
-    else:
-        slices = _slices(collected, producer, host, device, pairs, asynchronous, row_of)
-        used += len(pairs.row) + len(asynchronous.row)  # a pair is two events
-        parts = Parts(host[:0], device, marks[:0])
-    no_host, no_device, no_marks = _zero_times(parts)
-    collected.trouble["zero_timestamp_events"] = int(no_host.sum() + no_device.sum() + no_marks.sum())
-    untimed = parts.device[no_device]
-    kernels = Counter(untimed.device[untimed.category == t.KERNEL].tolist())
-    host, host_arguments = _kept(parts.host, t.Arguments(**collected.host_arguments.taken()), ~no_host)
-    kept = ~no_device & producer.is_torch
-    device, device_arguments = _kept(parts.device, t.Arguments(**collected.device_arguments.taken()), kept)
-    marks = parts.marks[~no_marks] if no_marks.any() else parts.marks
-    used += len(host) + len(device) + len(marks) + len(slices)
-    return _Tables(
-        host, device, marks, slices, t.Allocations(**memory), host_arguments, device_arguments, threads, kernels, len(untimed),
-        used, parts.ranks, parts.device_names,
+    tables = Tables(
+        host, device, marks, t.Allocations(**memory), t.Arguments(**collected.host_arguments.taken()),
+        t.Arguments(**collected.device_arguments.taken()), t.no_rows(t.Slices),
     )  # fmt: skip
+    if not producer.is_torch:
+        slices = _slices(collected, producer, host, device, pairs, asynchronous, row_of)
+        none, arguments = t.no_rows(t.DeviceRanges), t.no_rows(t.Arguments)
+        only = Tables(t.no_rows(t.HostRanges), none, none, tables.allocations, arguments, arguments, slices)
+        return {"": only}, len(pairs.row) + len(asynchronous.row)
+    paired_host = _host_pairs(collected, pairs, row_of)
+    if len(paired_host):
+        tables = replace(tables, host=_joined(host, paired_host))
+    return tables_by_rank(tables, threads, tuple(collected.processes), of_device, of_marks), len(paired_host)
+
+
+def _timed(collected: Collected, tables: Tables) -> tuple[Tables, t.DeviceRanges]:
+    """Without the rows that carry no time, which are counted; those of device work apart."""
+    no_host, no_device, no_marks = _zero_times(tables)
+    collected.trouble["zero_timestamp_events"] += int(no_host.sum() + no_device.sum() + no_marks.sum())
+    host, host_arguments = kept(tables.host, tables.host_arguments, ~no_host)
+    device, device_arguments = kept(tables.device, tables.device_arguments, ~no_device)
+    return replace(
+        tables,
+        host=host,
+        device=device,
+        marks=tables.marks[~no_marks] if no_marks.any() else tables.marks,
+        host_arguments=host_arguments,
+        device_arguments=device_arguments,
+    ), tables.device[no_device]
 
 
 def _device_rows(columns: Columns) -> tuple[t.DeviceRanges, Ids]:
@@ -189,9 +217,9 @@ def _slices(
     )  # fmt: skip
 
 
-def _zero_times(parts: Parts) -> tuple[Mask, Mask, Mask]:
+def _zero_times(tables: Tables) -> tuple[Mask, Mask, Mask]:
     """Which rows of host, device and marks carry no time: they start at 0, and all else long after."""
-    host, device, marks = (table.start_ns for table in (parts.host, parts.device, parts.marks))
+    host, device, marks = (table.start_ns for table in (tables.host, tables.device, tables.marks))
     others = [start[start != 0] for start in (host, device, marks)]
     if min((int(start.min()) for start in others if len(start)), default=0) >= LONGEST_RECORDING_NS:
         return host == 0, device == 0, marks == 0
@@ -199,23 +227,13 @@ def _zero_times(parts: Parts) -> tuple[Mask, Mask, Mask]:
     return np.zeros_like(host, bool), (device == 0) & is_later, np.zeros_like(marks, bool)
 
 
-def _kept(table: _Ranges, arguments: t.Arguments, kept: Mask) -> tuple[_Ranges, t.Arguments]:
-    """The rows to keep and the arguments of those, by their new numbers."""
-    if kept.all():
-        return table, arguments
-    arguments = arguments[kept[arguments.row]]
-    return table[kept], replace(arguments, row=(np.cumsum(kept) - 1)[arguments.row])
-
-
-def _window(read: Read, ranges: _Tables) -> tuple[int, int]:
-    timed = ranges.host[ranges.host.category != t.OVERHEAD] if (ranges.host.category == t.OVERHEAD).any() else ranges.host
-    tables = [table for table in (timed, ranges.device, ranges.slices) if len(table)]
-    if not any((table.end_ns > table.start_ns).any() for table in tables):
-        total = read.collected.total
-        raise BundleError(
-            f"{read.name} holds no timed events of torch.profiler (of {total} events); were the active steps reached?"
-        )
-    first, last = min(int(table.start_ns.min()) for table in tables), _last_end(tables)
+def _window(read: Read, tables: Tables) -> tuple[int, int] | None:
+    """First start and last end; None where nothing takes time."""
+    timed = tables.host[tables.host.category != t.OVERHEAD] if (tables.host.category == t.OVERHEAD).any() else tables.host
+    filled = [table for table in (timed, tables.device, tables.slices) if len(table)]
+    if not any((table.end_ns > table.start_ns).any() for table in filled):
+        return None
+    first, last = min(int(table.start_ns.min()) for table in filled), _last_end(filled)
     if last - first > np.iinfo(np.int64).max:
         raise BundleError(f"{read.name} holds events that are more than 292 years apart; its times are damaged, capture again.")
     return first, last
@@ -230,15 +248,15 @@ def _last_end(tables: Sequence[t.HostRanges | t.DeviceRanges | t.Slices]) -> int
     return max(ends)
 
 
-def _coverage(read: Read, ranges: _Tables) -> t.Coverage:
+def _coverage(read: Read, used: int) -> t.Coverage:
     collected, repairs = read.collected, read.found.repairs
     trouble = troubles(read)
     total = collected.total + repairs.dropped + read.found.counts["cut_events"]
     dropped = sum(trouble[code] for code in DROPPED) + read.found.counts["cut_events"]
     return t.Coverage(
         total=total,
-        used=ranges.used - collected.repaired,
-        ignored=total - ranges.used - dropped,
+        used=used - collected.repaired,
+        ignored=total - used - dropped,
         dropped=dropped,
         by_category=collected.by_category,
         repaired=collected.repaired,
@@ -280,7 +298,8 @@ def _refuse_two_writers(read: Read) -> None:
     if read.found.repairs.dropped > 1 and len(ops):  # one piece alone is more likely a damaged event of a merged file
         threads = list(read.collected.threads)
         used = np.unique(read.collected.host.columns["thread"].data[ops]).tolist()
-        if len({str(threads[row][0]) for row in used}) > 1:
+        processes = {str(threads[row][0]) for row in used}
+        if len(processes) > len(set(map(prefix_of, processes))):  # who merged the files of ranks wrote them one after the other
             raise two_writers(read.name)
 
 
@@ -313,11 +332,11 @@ def _shifted(table: _Ranges, first: int) -> _Ranges:
     return table
 
 
-def _shapes(collected: Collected, host: t.HostRanges) -> tuple[str, ...]:
+def _shapes(collected: Collected, ranks: Sequence[_Rank]) -> tuple[str, ...]:
     """As they are printed; what cannot be read is [], and counted."""
     printed = [printed_shapes(raw) for raw in collected.shapes]
     if unreadable := [row for row, text in enumerate(printed) if text is None]:
-        collected.trouble["lost_arguments"] += int(np.isin(host.shapes, unreadable).sum())
+        collected.trouble["lost_arguments"] += sum(int(np.isin(rank.tables.host.shapes, unreadable).sum()) for rank in ranks)
     return tuple(text or "[]" for text in printed)
 
 

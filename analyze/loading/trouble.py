@@ -26,6 +26,7 @@ SENTENCES = {
     "unmatched_end": "End events without a begin: {count}; left out.",
     "ids_beyond_int64": "Ids beyond 64 bits: {count}; these events are linked to nothing by them.",
     "unknown_categories": "Events of categories this version does not know: {count} ({detail}); counted, not used.",
+    "events_without_rank": "Events whose process names no rank, beside others that do: {count}; taken for a rank of their own.",
     "older_windows": "Other recordings of the same rank in the folder: {count}, not read ({detail}); name the file to see it.",
     "other_files": "Files in the folder that are no traces: {count}, not read ({detail}).",
     "text_timestamps": "Events whose times stand as text: {count}; read exactly.",
