@@ -6,15 +6,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from . import trace as t
 from .durations import possible_end
-from .links import calls_named, calls_of, launching_call
+from .links import launching_call
+from .syncs import ALL_STREAMS, NOT_TOLD, Syncs, syncs
 from .trace import Ids, Ints, Mask, Trace
 
 CLOCK_TOLERANCE_NS = 1000  # host and device clocks are aligned to about a microsecond
 END_OF_TIME = np.iinfo(np.int64).max // 2
-ALL_STREAMS = -2
-STREAM_WAIT, DEVICE_WAIT = "Stream Sync", "Context Sync"  # how the names of cuda_sync rows begin, as Kineto writes them
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,16 +32,6 @@ class Clocks:
         return (self.early_ns > CLOCK_TOLERANCE_NS) | (self.late_ns > CLOCK_TOLERANCE_NS)
 
 
-@dataclass(frozen=True, eq=False)
-class _Waits:
-    """Calls of one process, rows of trace.host, that wait for one device or one stream of it."""
-
-    process: int
-    device: int
-    stream: int
-    calls: Ids
-
-
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def clocks(trace: Trace) -> Clocks:
     """Each piece of device work against its launch, and against the waits for it."""
@@ -55,46 +43,33 @@ def clocks(trace: Trace) -> Clocks:
     process = np.unique([pid for pid, _ in trace.threads], return_inverse=True)[1]
     own = np.full(len(work), -1)
     own[rows] = process[host.thread[call[rows]]]
-    for waits in (*_waits_for_devices(trace, process, own), *_recorded_waits(trace, process)):
-        mine = (own == waits.process) & (work.device == waits.device)
-        rows = np.flatnonzero(mine if waits.stream == ALL_STREAMS else mine & (work.stream == waits.stream))
-        returned = _first_return(trace, waits.calls, host.end_ns[call[rows]])
+    for mine, waits in _waited_for(trace, process, own):
+        rows = np.flatnonzero(mine)
+        returned = _first_return(waits, host.end_ns[call[rows]])
         late[rows] = np.maximum(late[rows], end[rows] - returned)
     return Clocks(early, late)
 
 
-def _first_return(trace: Trace, calls: Ids, moment: Ints) -> Ints:
-    """For each moment, the first end of a call that begins at it or later; the end of time where none does."""
-    calls = calls[np.argsort(trace.host.start_ns[calls], kind="stable")]
-    first = np.append(np.minimum.accumulate(trace.host.end_ns[calls][::-1])[::-1], END_OF_TIME)
-    return first[np.searchsorted(trace.host.start_ns[calls], moment)]
+def _first_return(waits: Syncs, moment: Ints) -> Ints:
+    """For each moment, the first end of a wait that begins at it or later; the end of time where none does."""
+    order = np.argsort(waits.start_ns, kind="stable")
+    first = np.append(np.minimum.accumulate(waits.end_ns[order][::-1])[::-1], END_OF_TIME)
+    return first[np.searchsorted(waits.start_ns[order], moment)]
 
 
-def _waits_for_devices(trace: Trace, process: Ids, own: Ids) -> Iterator[_Waits]:
-    """Calls do not say for which device they wait: known where all work that may be of their process is on one."""
-    calls = np.flatnonzero(calls_named(trace, is_device_wait))
-    waiting = process[trace.host.thread[calls]]
-    for one in np.unique(waiting).tolist():
-        devices = np.unique(trace.device.device[(own == one) | (own < 0)]).tolist()
-        if len(devices) == 1:
-            yield _Waits(one, devices[0], ALL_STREAMS, calls[waiting == one])
+def _waited_for(trace: Trace, process: Ids, own: Ids) -> Iterator[tuple[Mask, Syncs]]:
+    """Work of known calls, and the waits for it: those of its process for its device or its stream; `own`: the process of work.
 
-
-def _recorded_waits(trace: Trace, process: Ids) -> Iterator[_Waits]:
-    """Calls beside which a cuda_sync row names the device and stream. A wait for an event does not say what came before that."""
-    starts = np.array([name.startswith(STREAM_WAIT) - name.startswith(DEVICE_WAIT) for name in trace.names], np.int8)
-    marks = trace.device_marks[trace.device_marks.category == t.SYNC]
-    marks = marks[starts[marks.name] != 0] if len(marks) else marks
-    calls = calls_of(trace, marks.correlation)
-    marks, calls = marks[calls >= 0], calls[calls >= 0]
-    if not len(calls):
-        return
-    streams = np.where(starts[marks.name] > 0, marks.stream, ALL_STREAMS)
-    keys = np.stack((process[trace.host.thread[calls]], marks.device, streams), axis=1)
+    What a wait does not tell is known where there is one choice: all work that may be of its process is on one device, all
+    known work of its device is of one process.
+    """
+    found, work = syncs(trace), trace.device
+    found = found[found.stream != NOT_TOLD]
+    keys = np.stack((np.append(process, NOT_TOLD)[found.thread], found.device, found.stream), axis=1)
     for key in np.unique(keys, axis=0):
         one, device, stream = key.tolist()
-        yield _Waits(one, device, stream, calls[(keys == key).all(axis=1)])
-
-
-def is_device_wait(name: str) -> bool:
-    return name.endswith(("DeviceSynchronize", "CtxSynchronize"))
+        processes = [one] if one != NOT_TOLD else np.unique(own[(work.device == device) & (own >= 0)]).tolist()
+        devices = [device] if device != NOT_TOLD else np.unique(work.device[(own == one) | (own < 0)]).tolist()
+        if len(processes) == len(devices) == 1:
+            mine = (own == processes[0]) & (work.device == devices[0])
+            yield mine if stream == ALL_STREAMS else mine & (work.stream == stream), found[(keys == key).all(axis=1)]

@@ -54,6 +54,21 @@ def test_a_stream_that_waits_for_an_event_is_no_wait_of_the_host():
     ]
 
 
+def test_without_calls_that_wait_the_rows_of_the_driver_are_the_waits():
+    host, work = [launch(1, 0, 5)], [kernel("a", 10, 50, correlation=1)]
+    assert late_us(make_trace(host, work, [recorded("Context Sync", 20, 30, stream=-1)])) == [20]
+    assert late_us(make_trace(host, work, [recorded("Stream Sync", 20, 40, stream=7)])) == [10]
+    assert late_us(make_trace(host, work, [recorded("Stream Sync", 20, 40, stream=8)])) == [-1]
+    assert late_us(make_trace(host, work, [recorded("Event Sync", 20, 40, stream=7)])) == [-1]
+    assert late_us(make_trace(host, work, [recorded("Context Sync", 20, 30, stream=-1, device=1)])) == [-1]
+
+
+def test_a_row_does_not_say_which_of_two_processes_on_its_device_waits():
+    host = [launch(1, 0, 5), other_process(launch(2, 0, 5))]
+    work = [kernel("a", 10, 50, correlation=1), kernel("b", 10, 50, stream=8, correlation=2)]
+    assert late_us(make_trace(host, work, [recorded("Context Sync", 20, 30, stream=-1)])) == [-1, -1]
+
+
 def test_a_wait_of_another_process_proves_nothing():
     host = [launch(1, 0, 5), other_process(wait(10, 20))]
     assert late_us(make_trace(host, [kernel("a", 10, 50, correlation=1)])) == [-1]

@@ -42,6 +42,20 @@ def test_time_outside_every_range_of_the_thread_is_other():
     assert of(op("aten::mm", 0, 20)) == {"host": 20, "other": 160, "launch": 20}
 
 
+def recorded(start: float, end: float, device: int = 0, **args: int) -> Event:
+    return kernel("Context Sync", start, end, stream=-1, device=device, category="cuda_sync", **args)
+
+
+def test_without_calls_that_wait_a_row_of_the_driver_is_one_on_every_thread():
+    assert of(op("aten::mm", 0, 195), recorded(60, 80)) == {"host": 60, "other": 20, "synchronization": 110, "launch": 10}
+    assert of(op("aten::mm", 0, 195), recorded(60, 80, device=1)) == {"host": 180, "launch": 20}
+
+
+def test_beside_calls_that_wait_no_row_counts():
+    waits = [launch(8, 20, 40, name="cudaStreamSynchronize", tid=2), recorded(60, 80, correlation=8)]
+    assert of(op("aten::mm", 0, 195), *waits) == {"host": 180, "launch": 20}
+
+
 def test_after_the_last_launch_a_synchronisation_explains_nothing():
     events = [launch(1, 0, 5), launch(9, 20, 120, name="cudaDeviceSynchronize"), op("aten::copy_", 120, 200)]
     assert causes(idle_causes(make_trace(events, [kernel("k", 10, 100, correlation=1)]))) == {

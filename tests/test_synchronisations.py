@@ -103,6 +103,12 @@ def test_without_such_calls_the_rows_of_the_driver_count_but_not_a_stream_that_w
     assert found.measures["gpu_busy_during_sync_ns"] == 10_000
 
 
+def test_a_row_belongs_to_the_operator_around_the_call_with_its_correlation():
+    call = launch(5, 20, 30, name="hipOther")
+    found = synchronisations(make_trace(STEP, [op("aten::item", 10, 40), call], [mark("Context Sync", 21, 29, correlation=5)]))
+    assert found.measures["sync_by_op"] == {"aten::item": 1}
+
+
 def test_where_calls_are_recorded_their_rows_are_not_counted_again():
     found = synchronisations(make_trace(STEP, [wait(9, 31)], [mark("Stream Sync", 10, 30)], [kernel("a", 0, 20)]))
     assert (found.count, found.total_ns, found.from_marks) == (1, 22_000, False)

@@ -13,6 +13,7 @@ from ..gpu_gaps import Gaps, idle_gaps, idle_withheld, loader_ranges
 from ..intervals import covered, union
 from ..launches import is_launch
 from ..links import calls_named, launching_call
+from ..syncs import NOT_TOLD, Syncs, syncs
 from ..trace import HostRanges, Ids, Ints, Mask, Trace
 
 CAUSES = ("input_pipeline", "h2d_wait", "synchronization", "launch", "host", "other")
@@ -64,12 +65,15 @@ def _device(device: int, by_cause: Ints) -> pd.DataFrame:
 
 def _by_cause(trace: Trace, gaps: Gaps) -> Ints:
     """For each cause the time that it has in each gap."""
-    thread, kinds = _launching_thread(trace, gaps), _Kinds.of(trace)
+    thread, kinds, waits = _launching_thread(trace, gaps), _Kinds.of(trace), syncs(trace)
     found = np.zeros((len(CAUSES), len(gaps.start)), np.int64)
     found[OTHER] = gaps.end - gaps.start
-    for one in np.unique(thread[thread != NOBODY]):
-        mine = thread == one
-        claims = _claims(trace.host, kinds, trace.host.thread == one)
+    unplaced = waits.thread == NOT_TOLD  # a wait without a call may be of any thread that launches work for its device
+    keys = np.stack((thread, gaps.device if unplaced.any() else np.zeros_like(thread)), axis=1)
+    for key in np.unique(keys[thread != NOBODY], axis=0):
+        mine, (one, device) = (keys == key).all(axis=1), key.tolist()
+        own_waits = waits[(waits.thread == one) | unplaced & np.isin(waits.device, (device, NOT_TOLD))]
+        claims = _claims(trace.host, kinds, trace.host.thread == one, own_waits)
         found[:, mine] = _claimed(claims, gaps.start[mine], gaps.end[mine])
     return found
 
@@ -96,28 +100,27 @@ class _Kinds:
 
     loads: Mask
     copies: Mask
-    waits: Mask
     launches: Mask
-    rest: Mask  # and all of these
+    rest: Mask  # and all of these, and the calls that wait
 
     @classmethod
     def of(cls, trace: Trace) -> Self:
-        copies, waits = (calls_named(trace, lambda name, word=word: word in name) for word in ("Memcpy", "Synchronize"))
-        return cls(loader_ranges(trace), copies, waits, calls_named(trace, is_launch), trace.host.category != t.OVERHEAD)
+        copies = calls_named(trace, lambda name: "Memcpy" in name)
+        return cls(loader_ranges(trace), copies, calls_named(trace, is_launch), trace.host.category != t.OVERHEAD)
 
 
-def _claims(host: HostRanges, kinds: _Kinds, on_thread: Mask) -> Iterator[tuple[int, Ints, Ints]]:
+def _claims(host: HostRanges, kinds: _Kinds, on_thread: Mask, waits: Syncs) -> Iterator[tuple[int, Ints, Ints]]:
     """Causes and the times that they claim on a thread: an earlier claim goes first."""
 
     def spans(kind: Mask) -> tuple[Ints, Ints]:
         rows = kind & on_thread
         return host.start_ns[rows], host.end_ns[rows]
 
-    (waits_start, waits_end), (launch_start, launch_end) = spans(kinds.waits), spans(kinds.launches)
+    launch_start, launch_end = spans(kinds.launches)
     yield INPUT, *spans(kinds.loads)
     yield COPY, *spans(kinds.copies)
-    yield OTHER, waits_start, waits_end
-    yield SYNC, *_until_next(waits_end, launch_start)
+    yield OTHER, waits.start_ns, waits.end_ns
+    yield SYNC, *_until_next(waits.end_ns, launch_start)
     yield LAUNCH, launch_start - NEAR_LAUNCH_NS, launch_end + NEAR_LAUNCH_NS
     yield HOST, *spans(kinds.rest)
 

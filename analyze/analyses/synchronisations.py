@@ -14,11 +14,10 @@ from ..device_measures import by_device
 from ..durations import repaired_work
 from ..intervals import covered, length, union
 from ..launches import clock_offset, hidden_in_graphs, missing_work
-from ..links import calls_named
 from ..step_time import OUTSIDE_LABEL
-from ..trace import DeviceRanges, HostRanges, Ids, Ints, Trace
+from ..syncs import Syncs, are_calls, syncs
+from ..trace import DeviceRanges, Ids, Ints, Trace
 
-DEVICE_SIDE = "Stream Wait Event"  # a cuda_sync row of one stream that waits for another: the host goes on
 DURING_NS, DURING_SHARE = "gpu_busy_during_sync_ns", "gpu_busy_during_sync_share"
 AFTER_NS = "gpu_idle_after_sync_ns"
 
@@ -65,7 +64,9 @@ class Synchronisations:
 
 def synchronisations(trace: Trace) -> Synchronisations:
     """Calls that wait for the GPU, who made them, and what the GPU did during and after them."""
-    waits, from_marks = _waits(trace)
+    waits = syncs(trace)
+    if not len(waits) and not (trace.host.category == t.RUNTIME).any():
+        raise MissingData("The trace holds no runtime calls; on a GPU machine capture with CUDA activity on.")
     offset, hidden, missing = clock_offset(trace), hidden_in_graphs(trace), missing_work(trace)
     devices = np.unique(trace.device.device) if len(waits) else []
     withheld = _withheld(offset, hidden, missing) if len(devices) else {}
@@ -75,22 +76,10 @@ def synchronisations(trace: Trace) -> Synchronisations:
     return Synchronisations(
         rows=_rows(trace, waits, np.add.reduce(list(idle.values())) if idle and AFTER_NS not in withheld else None),
         devices=pd.DataFrame(during, columns=["device", "busy_ns", "busy_share", "idle_ns"]),
-        from_marks=from_marks,
+        from_marks=bool(len(waits)) and not are_calls(trace),
         withheld=withheld,
         lower_bound=None if offset else hidden or missing,
     )
-
-
-def _waits(trace: Trace) -> tuple[HostRanges | DeviceRanges, bool]:
-    """The calls; without any, the cuda_sync rows, and whether it is those."""
-    calls = calls_named(trace, lambda name: "Synchronize" in name)
-    marks = trace.device_marks[trace.device_marks.category == t.SYNC]
-    marks = marks[np.array([trace.names[name] != DEVICE_SIDE for name in marks.name], bool)]
-    if calls.any() or not len(marks):
-        if not (trace.host.category == t.RUNTIME).any():
-            raise MissingData("The trace holds no runtime calls; on a GPU machine capture with CUDA activity on.")
-        return trace.host[calls], False
-    return marks, True
 
 
 def _withheld(offset: str | None, hidden: str | None, missing: str | None) -> dict[str, str]:
@@ -102,7 +91,7 @@ def _withheld(offset: str | None, hidden: str | None, missing: str | None) -> di
     return {AFTER_NS: missing} if missing else {}
 
 
-def _during(waits: HostRanges | DeviceRanges, work: DeviceRanges) -> dict[str, float]:
+def _during(waits: Syncs, work: DeviceRanges) -> dict[str, float]:
     """What the device does while at least one call runs."""
     low, high = union(waits.start_ns, waits.end_ns)
     busy, total = int(covered(*union(work.start_ns, work.end_ns), low, high).sum()), length(low, high)
@@ -120,9 +109,8 @@ def idle_after(moment: Ints, start: Ints, end: Ints) -> Ints:
     return idle
 
 
-def _rows(trace: Trace, waits: HostRanges | DeviceRanges, idle: Ints | None) -> pd.DataFrame:
-    thread = waits.thread if isinstance(waits, HostRanges) else np.full(len(waits), -1)
-    calls = Calls(waits.start_ns, thread, waits.external_id)
+def _rows(trace: Trace, waits: Syncs, idle: Ints | None) -> pd.DataFrame:
+    calls = Calls(waits.start_ns, waits.thread, waits.external_id)
     calls_of = pd.DataFrame({
         "op": _text(trace, calling_op(trace, calls), OUTSIDE_LABEL),
         "line": _text(trace, calling_line(trace, calls), ""),
