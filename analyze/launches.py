@@ -6,8 +6,8 @@ import numpy as np
 
 from . import trace as t
 from .clocks import CLOCK_TOLERANCE_NS, clocks
-from .links import calls_named, launching_call
-from .trace import Ids, Ints, Mask, Trace
+from .links import calls_named, calls_of, launching_call
+from .trace import Ids, Ints, Trace
 
 
 def launch_start(trace: Trace) -> Ints:
@@ -19,11 +19,11 @@ def launch_start(trace: Trace) -> Ints:
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def missing_work(trace: Trace) -> str | None:
     """Launch calls without a record of their work, or records without a time: the GPU did more than the file tells."""
-    if trace.untimed_work:
-        return f"device events without a time: {trace.untimed_work}"
-    recorded = _recorded(trace, calls_named(trace, is_launch))
-    if lost := int((~recorded).sum()):
-        return f"launch calls without a record of their work: {lost} of {len(recorded)}"
+    if len(trace.untimed):
+        return f"device events without a time: {len(trace.untimed)}"
+    if lost := len(launches_without_record(trace)):
+        linked = trace.host.correlation[calls_named(trace, is_launch)] > 0
+        return f"launch calls without a record of their work: {lost} of {int(linked.sum())}"
     return None
 
 
@@ -31,7 +31,14 @@ def launches_without_record(trace: Trace) -> Ids:
     """Rows of the host ranges that launch something of which the file holds no record."""
     calls = np.flatnonzero(calls_named(trace, is_launch))
     correlation = trace.host.correlation[calls]
-    return calls[(correlation > 0) & ~np.isin(correlation, trace.device.correlation)]
+    lost = (correlation > 0) & ~np.isin(correlation, trace.device.correlation)
+    return calls[lost & ~np.isin(correlation, trace.untimed.correlation)]
+
+
+def launches_of_missing_work(trace: Trace) -> tuple[Ids, int]:
+    """Rows of the host ranges whose work has no record, or one without a time; and how many such records have no call."""
+    call = calls_of(trace, trace.untimed.correlation)
+    return np.union1d(launches_without_record(trace), call[call >= 0]), int((call < 0).sum())
 
 
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
@@ -44,14 +51,9 @@ def hidden_in_graphs(trace: Trace) -> str | None:
 def graphs_without_kernels(trace: Trace) -> tuple[int, int]:
     """How many graph launches have no kernel in the file, of how many."""
     correlation = trace.host.correlation[calls_named(trace, is_graph_launch)]
-    kernels = trace.device.correlation[trace.device.category == t.KERNEL]
-    recorded = np.isin(correlation[correlation > 0], kernels)
+    kernels = [work.correlation[work.category == t.KERNEL] for work in (trace.device, trace.untimed)]
+    recorded = np.isin(correlation[correlation > 0], np.concatenate(kernels))
     return int((~recorded).sum()), len(recorded)
-
-
-def _recorded(trace: Trace, calls: Mask) -> Mask:
-    correlation = trace.host.correlation[calls]
-    return np.isin(correlation[correlation > 0], trace.device.correlation)
 
 
 def is_launch(name: str) -> bool:

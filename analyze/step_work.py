@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from .intervals import covered, union
-from .launches import clock_offset, launch_start, launches_without_record, missing_work
+from .launches import clock_offset, launch_start, launches_of_missing_work, missing_work
 from .step_marks import marked_steps
 from .step_time import row_at
 from .trace import Ids, Ints, Mask, Trace
@@ -68,9 +68,9 @@ def busy_by_group(group: Ids, start: Ints, end: Ints, count: int) -> Ints:
 
 def _incomplete(trace: Trace, steps: pd.DataFrame, launched: Ints) -> tuple[Mask, str | None]:
     """Steps that may lack device work, and why."""
-    everything, lost = np.ones(len(steps), bool), launches_without_record(trace)
-    if trace.untimed_work > len(lost):
-        return everything, missing_work(trace)
+    lost, unknown_count = launches_of_missing_work(trace)
+    if unknown_count:
+        return np.ones(len(steps), bool), missing_work(trace)
     touched = _touched(trace, steps, np.sort(trace.host.start_ns[lost]), launched)
     if trace.whole_steps is not None:
         return touched | ~steps["name"].isin(trace.whole_steps).to_numpy(), "the file was cut off, and device events come last"

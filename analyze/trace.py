@@ -175,8 +175,7 @@ class Trace:
     threads: Sequence[tuple[str, str]]  # (process id, thread id) as in the file
     shapes: Sequence[str]  # as key_averages() prints them: a TensorList is []
     coverage: Coverage
-    untimed_kernels: Counter[int] = field(default_factory=Counter)  # by device: kernels at time 0, in no table
-    untimed_work: int = 0  # device events at time 0, kernels among them
+    untimed: DeviceRanges = field(default_factory=lambda: no_rows(DeviceRanges))  # device work whose times cannot be used
     argument_keys: Sequence[str] = ()
     argument_values: Sequence[str] = ()  # JSON as it stood in the file
     host_arguments: Arguments = field(default_factory=lambda: no_rows(Arguments))
@@ -188,3 +187,8 @@ class Trace:
     whole_until_ns: int | None = None  # of a file that was cut off: host events after this time may be missing
     whole_steps: tuple[str, ...] | None = None  # and the names of the steps that lack nothing, on the host and on devices
     warnings: tuple[TraceWarning, ...] = field(default=())
+
+    @property
+    def untimed_kernels(self) -> Counter[int]:
+        """By device."""
+        return Counter(self.untimed.device[self.untimed.category == KERNEL].tolist())

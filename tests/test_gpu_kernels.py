@@ -13,6 +13,17 @@ def wait(start: float, end: float, name: str = "cudaDeviceSynchronize") -> Event
     return launch(99, start, end, name=name)
 
 
+def test_a_kernel_without_a_duration_counts_and_makes_busy_time_a_lower_bound():
+    endless = kernel("lost", 30, 40, correlation=2)
+    del endless["dur"]
+    calls = [step(1, 0, 100), launch(1, 0, 5), launch(2, 5, 10)]
+    found = gpu_kernels(make_trace(calls, [kernel("a", 10, 30, correlation=1), endless, kernel("b", 60, 50, correlation=3)]))
+    wanted = {"kernel_count": 3, "kernel_count_timed": 1, "kernel_sum_ns": 20_000, "gpu_busy_share_lower_bound": 0.2}
+    assert wanted.items() <= found.measures.items()
+    assert found.lower_bound == "device events without a time: 2"
+    assert set(found.withheld) == {"gpu_idle_ns", "gpu_idle_share"}
+
+
 def test_kernels_are_summed_by_name_the_most_time_first():
     found = gpu_kernels(
         make_trace(STEP, [kernel("gemm", 0, 30), kernel("add", 30, 40), kernel("gemm", 40, 50), memcpy("HtoD", 50, 60)])

@@ -99,6 +99,13 @@ def test_a_kernel_without_a_time_hides_the_step_that_launched_it():
     assert found.gaps == "device events without a time: 1"
 
 
+def test_a_kernel_whose_duration_is_negative_hides_only_the_step_that_launched_it():
+    calls = [launch(1, 0, 5), launch(2, 10, 15), launch(3, 100, 105)]
+    work = [kernel("k", 8, 0, correlation=1), kernel("k", 20, 30, correlation=2), kernel("k", 110, 120, correlation=3)]
+    found = gpu_steps(make_trace(loop([100, 100]), calls, work))
+    assert times(found, "busy_ns") == [[None], [10]]
+
+
 def test_of_a_file_that_was_cut_off_the_whole_steps_are_told_by_number(tmp_path):
     work = [kernel("a", 20, 60, correlation=1), kernel("b", 120, 150, correlation=101)]
     text = trace_text(loop([100, 100], launching), work)

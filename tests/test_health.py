@@ -33,7 +33,15 @@ def test_work_without_its_launch_and_launches_without_their_work():
 
 def test_work_without_a_time_is_not_also_a_launch_without_work():
     lost = {**kernel("lost", 0, 0, correlation=2), "ts": -5_000_000}
-    assert found([*GOOD[0], launch(2, 50, 55)], GOOD[1], [lost]) == {"zero_timestamp_events": 1}
+    assert found([*GOOD[0], launch(2, 50, 55)], GOOD[1], [lost]) == {"untimed_work": 1}
+
+
+def test_a_kernel_without_a_duration_has_its_launch_and_no_time():
+    calls = [*GOOD[0], launch(2, 50, 55), launch(3, 56, 60)]
+    endless, negative = kernel("lost", 60, 70, correlation=2), kernel("lost", 70, 60, correlation=3)
+    del endless["dur"]
+    made = health(make_trace(calls, GOOD[1], [endless, negative]))
+    assert {doubt.code: doubt.count for doubt in made.doubts} == {"untimed_work": 2}
 
 
 def test_whole_kinds_that_are_missing():

@@ -119,9 +119,15 @@ def test_overhead_beside_the_launches_takes_nothing_from_them():
     assert found.warnings == ()
 
 
-def test_a_record_without_a_time_does_not_say_which_launch_it_had():
-    found = launching(make_trace(STEP, [launch(1, 10, 15)], [{**kernel("lost", 0, 0, correlation=1), "ts": -5_000_000}]))
-    assert "without a time" in found.withheld["launches_without_kernel"]
+def test_a_launch_has_its_record_also_where_that_has_no_time():
+    calls = [launch(1, 10, 15), launch(2, 20, 25), launch(3, 30, 35)]
+    at_zero, negative = {**kernel("lost", 0, 0, correlation=1), "ts": -5_000_000}, kernel("lost", 40, 30, correlation=2)
+    assert launching(make_trace(STEP, calls, [at_zero, negative])).measures["launches_without_kernel"] == 1
+
+
+def test_a_record_without_time_and_correlation_may_be_that_of_any_launch():
+    found = launching(make_trace(STEP, [launch(1, 10, 15)], [kernel("lost", 40, 30)]))
+    assert found.withheld == {"launches_without_kernel": "device events without a time, whose launches are not known: 1"}
 
 
 def test_device_work_without_any_call_in_the_file_says_nothing_of_launches():

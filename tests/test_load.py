@@ -178,6 +178,16 @@ def test_events_without_a_usable_duration_are_counted_and_left_out():
     assert (trace.coverage.total, trace.coverage.used, trace.coverage.dropped) == (6, 2, 4)
 
 
+def test_device_work_without_usable_times_is_set_aside_and_keeps_its_correlation():
+    no_dur, no_ts = kernel("a", 50, 60, correlation=4), kernel("b", 50, 60, device=1, correlation=5)
+    del no_dur["dur"], no_ts["ts"]
+    trace = make_trace(ONE_STEP, [no_dur, no_ts, memcpy("c", 60, 50, correlation=6), kernel("d", 0, 9, correlation=7)])
+    assert {w.code: w.count for w in trace.warnings} == {"missing_dur": 1, "missing_ts": 1, "negative_dur": 1}
+    assert (trace.untimed.correlation.tolist(), trace.device.correlation.tolist()) == ([4, 5, 6], [7])
+    assert trace.untimed_kernels == {0: 1, 1: 1}
+    assert (trace.coverage.total, trace.coverage.used, trace.coverage.dropped) == (6, 3, 3)
+
+
 def test_an_empty_event_at_the_end_is_no_event(tmp_path: Path):
     trace = load(written(tmp_path, f'{{"traceEvents":[{event_text("7", "5")},{{}}]}}'))
     assert trace.coverage.total == 1
@@ -200,7 +210,7 @@ def test_of_a_recording_long_after_zero_nothing_that_starts_at_zero_has_a_time()
     later = {"ts": 2 * DAY_US}
     arguments = {"External id": 7, "Input type": ["float"]}
     trace = make_trace(lost, [{**step(1, 0, 100), **later}, {**op("aten::mm", 0, 50, **arguments), **later}])
-    assert (trace.window_ns, len(trace.host), len(trace.device), trace.untimed_work) == (100_000, 2, 0, 1)
+    assert (trace.window_ns, len(trace.host), len(trace.device), len(trace.untimed)) == (100_000, 2, 0, 1)
     assert [(w.code, w.count) for w in trace.warnings if not w.harmless] == [("zero_timestamp_events", 2)]
     assert trace.names[trace.host.name[trace.host_arguments.row[0]]] == "aten::mm"
 

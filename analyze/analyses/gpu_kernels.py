@@ -121,7 +121,7 @@ def gpu_kernels(trace: Trace) -> GpuKernels:
     """Device work by name, device and stream."""
     work = repaired_work(trace)
     if not len(work):
-        raise MissingData(NO_TIMES if trace.untimed_work else NO_WORK)
+        raise MissingData(NO_TIMES if len(trace.untimed) else NO_WORK)
     busy_withheld = clock_offset(trace) or hidden_in_graphs(trace)
     lower_bound = None if busy_withheld else missing_work(trace)
     streams = stream_times(work)

@@ -9,7 +9,7 @@ import pandas as pd
 from .. import trace as t
 from ..clocks import CLOCK_TOLERANCE_NS, clocks
 from ..intervals import length, union
-from ..launches import is_graph_launch, launches_without_record
+from ..launches import is_graph_launch, launches_of_missing_work, launches_without_record
 from ..links import calls_named, launching_call
 from ..python_frames import clamped_frames
 from ..step_marks import marked_steps
@@ -21,7 +21,7 @@ NO_TIME = float("nan")
 CLOCKS_DISAGREE = "Host and device clocks disagree: the GPU's busy share, its idle time and the causes are withheld."
 NOT_COUNTED = "Statistics of steps leave them out."
 TOLD_ELSEWHERE = {  # codes that the sections on steps, the GPU and launches tell, in more detail
-    "kernel_before_launch", "kernel_after_sync_returned", "zero_timestamp_events", "launch_without_kernel",
+    "kernel_before_launch", "kernel_after_sync_returned", "untimed_work", "launch_without_kernel",
     "graph_launch_without_kernels", "unattributable_kernels", "profiler_overhead", "partial_steps", "overlapping_steps",
 }  # fmt: skip
 LOWER_BOUND = "GPU busy time is a lower bound, and idle time is withheld."
@@ -87,9 +87,9 @@ def _lost_work(trace: Trace) -> list[Doubt]:
     graphs = int(calls_named(trace, is_graph_launch)[lost].sum())
     calls = bool((trace.host.category == t.RUNTIME).any())
     unlaunched = (launching_call(trace) < 0) & (trace.device.category == t.KERNEL) & calls
-    plain = max(0, len(lost) - graphs - trace.untimed_work)  # work without a time is in no table, yet has its launch
+    plain = max(0, len(lost) - graphs - launches_of_missing_work(trace)[1])  # work without a time may be that of any launch
     return [
-        Doubt("zero_timestamp_events", "GPU work without a time", trace.untimed_work, LOWER_BOUND),
+        Doubt("untimed_work", "GPU work without a time", len(trace.untimed), LOWER_BOUND),
         Doubt("launch_without_kernel", "Launches without a record of their work", plain, LOWER_BOUND),
         Doubt(
             "graph_launch_without_kernels", "CUDA graph launches without a record of their kernels", graphs,

@@ -15,7 +15,15 @@ from ..durations import repaired_work
 from ..findings import Caution, Text
 from ..grouping import group_sums
 from ..launch_queue import LaunchQueue, QueueLengths, launch_queue, queue_lengths
-from ..launches import clock_offset, graphs_without_kernels, hidden_in_graphs, is_graph_launch, is_launch, launches_without_record
+from ..launches import (
+    clock_offset,
+    graphs_without_kernels,
+    hidden_in_graphs,
+    is_graph_launch,
+    is_launch,
+    launches_of_missing_work,
+    launches_without_record,
+)
 from ..links import calls_named, links
 from ..profiler_overhead import Overhead, profiler_overhead
 from ..trace import Ids, Trace
@@ -164,9 +172,8 @@ def _of_overhead(overhead: Overhead | None) -> dict[str, Any]:
 
 def _withheld(trace: Trace, calls: pd.DataFrame, queue: LaunchQueue, lengths: QueueLengths) -> dict[str, str]:
     reasons: dict[str, str] = {}
-    if trace.untimed_work and len(calls):
-        untimed = f"device events without a time, whose launches are not known: {trace.untimed_work}"
-        reasons["launches_without_kernel"] = untimed
+    if len(calls) and (unknown := launches_of_missing_work(trace)[1]):
+        reasons["launches_without_kernel"] = f"device events without a time, whose launches are not known: {unknown}"
     if (hidden := hidden_in_graphs(trace)) and "kernels_per_graph_launch" not in _of_calls(calls):
         reasons["kernels_per_graph_launch"] = hidden
     if offset := clock_offset(trace):

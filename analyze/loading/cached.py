@@ -8,7 +8,6 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from importlib.metadata import version
@@ -23,8 +22,8 @@ from .streams import File
 
 CACHE_VERSION = 3  # of the files below; the version of longpole counts too
 TABLES: dict[str, Any] = {
-    "host": t.HostRanges, "device": t.DeviceRanges, "device_marks": t.DeviceRanges, "allocations": t.Allocations,
-    "host_arguments": t.Arguments, "device_arguments": t.Arguments, "slices": t.Slices,
+    "host": t.HostRanges, "device": t.DeviceRanges, "device_marks": t.DeviceRanges, "untimed": t.DeviceRanges,
+    "allocations": t.Allocations, "host_arguments": t.Arguments, "device_arguments": t.Arguments, "slices": t.Slices,
 }  # fmt: skip
 META_NAME = "trace.json"
 
@@ -40,8 +39,6 @@ class _Rest(msgspec.Struct):
     threads: tuple[tuple[str, str], ...]
     shapes: tuple[str, ...]
     coverage: t.Coverage
-    untimed_kernels: dict[int, int]
-    untimed_work: int
     argument_keys: tuple[str, ...]
     argument_values: tuple[str, ...]
     snapshot: dict[str, Any] | None
@@ -79,7 +76,6 @@ def read(folder: Path, key: str) -> tuple[t.Trace, ...] | None:
 
 def _trace(place: Path, number: int, rest: _Rest) -> t.Trace:
     kept = {f.name: getattr(rest, f.name) for f in msgspec.structs.fields(_Rest)}
-    kept["untimed_kernels"] = Counter(rest.untimed_kernels)
     for name, table in TABLES.items():
         kept[name] = table(**{f.name: np.load(_file(place, number, name, f.name), allow_pickle=False) for f in fields(table)})
     return t.Trace(manifest=None, **kept)

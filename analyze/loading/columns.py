@@ -112,8 +112,9 @@ class Collected:
         """Ranges, device work and marks, each to its table."""
         for table, take in ((HOST, self._host), (DEVICE, self._work), (MARKS, self._marks)):
             if len(rows := np.flatnonzero(kind == table)):
-                rows = self._timed(rows, chunk)
-                self.repaired += 0 if chunk.mended is None else int(chunk.mended[rows].sum())
+                timed = self._timed(rows, chunk)
+                self.repaired += 0 if chunk.mended is None else int(chunk.mended[timed].sum())
+                rows = rows if table == DEVICE else timed
                 own = categories[rows]
                 take(_at(chunk.events, rows), chunk.start_ns[rows], chunk.duration_ns[rows], self.kinds[own, 1], own)
 
@@ -202,7 +203,11 @@ class Collected:
         return {"external_id": self._external(args, file_category), "correlation": self._ids(args.correlation)}
 
     def _work(self, events: Sequence[Event], start: Ints, duration: Ints, category: Ints, file_category: Ints) -> None:
+        """A record without usable times still tells that there was work: its end is before its start."""
         rows = len(self.device) + np.arange(len(events))
+        if start.min(initial=0) == MISSING or duration.min(initial=0) < 0:
+            duration = np.where(start == MISSING, -1, np.maximum(duration, -1))
+            start = np.where(start == MISSING, 0, start)
         args = self._device(self.device, events, start, duration, category, file_category)
         self._keep_texts(self.device_arguments, args, DEVICE_TEXTS, rows)
 

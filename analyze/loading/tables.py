@@ -47,7 +47,7 @@ class _Rank:
     name: str
     tables: Tables
     window: tuple[int, int]  # first start and last end
-    untimed: t.DeviceRanges  # device work at time 0
+    untimed: t.DeviceRanges  # device work whose times cannot be used
 
 
 def traces_of(read: Read, source: t.Source) -> tuple[t.Trace, ...]:
@@ -81,8 +81,7 @@ def _trace(read: Read, rank: _Rank, **common: Any) -> t.Trace:
         device=_shifted(own.device, first),
         device_marks=_shifted(own.marks, first),
         allocations=replace(own.allocations, time_ns=own.allocations.time_ns - first),
-        untimed_kernels=Counter(rank.untimed.device[rank.untimed.category == t.KERNEL].tolist()),
-        untimed_work=len(rank.untimed),
+        untimed=rank.untimed,
         host_arguments=own.host_arguments,
         device_arguments=own.device_arguments,
         slices=_shifted(own.slices, first),
@@ -124,7 +123,8 @@ def _tables(collected: Collected, producer: Producer) -> tuple[dict[str, Tables]
         t.Arguments(**collected.device_arguments.taken()), t.no_rows(t.Slices),
     )  # fmt: skip
     if not producer.is_torch:
-        slices = _slices(collected, producer, host, device, pairs, asynchronous, row_of)
+        timed = device[device.end_ns >= device.start_ns]
+        slices = _slices(collected, producer, host, timed, pairs, asynchronous, row_of)
         none, arguments = t.no_rows(t.DeviceRanges), t.no_rows(t.Arguments)
         only = Tables(t.no_rows(t.HostRanges), none, none, tables.allocations, arguments, arguments, slices)
         return {"": only}, len(pairs.row) + len(asynchronous.row)
@@ -136,8 +136,10 @@ def _tables(collected: Collected, producer: Producer) -> tuple[dict[str, Tables]
 
 def _timed(collected: Collected, tables: Tables) -> tuple[Tables, t.DeviceRanges]:
     """Without the rows that carry no time, which are counted; those of device work apart."""
-    no_host, no_device, no_marks = _zero_times(tables)
+    no_duration = tables.device.end_ns < tables.device.start_ns
+    no_host, no_device, no_marks = _zero_times(tables, ~no_duration)
     collected.trouble["zero_timestamp_events"] += int(no_host.sum() + no_device.sum() + no_marks.sum())
+    no_device |= no_duration
     host, host_arguments = kept(tables.host, tables.host_arguments, ~no_host)
     device, device_arguments = kept(tables.device, tables.device_arguments, ~no_device)
     return replace(
@@ -217,14 +219,14 @@ def _slices(
     )  # fmt: skip
 
 
-def _zero_times(tables: Tables) -> tuple[Mask, Mask, Mask]:
-    """Which rows of host, device and marks carry no time: they start at 0, and all else long after."""
+def _zero_times(tables: Tables, lasts: Mask) -> tuple[Mask, Mask, Mask]:
+    """Which rows of host, device and marks carry no time: they start at 0, and all else long after; `lasts`: of device rows."""
     host, device, marks = (table.start_ns for table in (tables.host, tables.device, tables.marks))
-    others = [start[start != 0] for start in (host, device, marks)]
+    others = [start[start != 0] for start in (host, device[lasts], marks)]
     if min((int(start.min()) for start in others if len(start)), default=0) >= LONGEST_RECORDING_NS:
-        return host == 0, device == 0, marks == 0
+        return host == 0, (device == 0) & lasts, marks == 0
     is_later = len(host) > 0 and host.min() >= ZERO_TIME_MARGIN_NS
-    return np.zeros_like(host, bool), (device == 0) & is_later, np.zeros_like(marks, bool)
+    return np.zeros_like(host, bool), (device == 0) & lasts & is_later, np.zeros_like(marks, bool)
 
 
 def _window(read: Read, tables: Tables) -> tuple[int, int] | None:

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from .. import trace as t
-from ..launches import launches_without_record
+from ..launches import launches_of_missing_work
 from ..trace import Ints, Trace
 
 PROFILER_STEP = re.compile(r"ProfilerStep#\d+$")  # the range that torch.profiler's step() marks
@@ -15,7 +15,7 @@ MOST_NAMED = 4
 def whole_steps(trace: Trace, host_until_ns: int) -> tuple[str, ...]:
     """Names of the steps that end by the time until which host events are known, and all of whose launches have their work."""
     steps = trace.host[_steps(trace)]
-    lost = np.sort(trace.host.start_ns[launches_without_record(trace)])
+    lost = np.sort(trace.host.start_ns[launches_of_missing_work(trace)[0]])
     without_lost = np.searchsorted(lost, steps.start_ns) == np.searchsorted(lost, steps.end_ns)
     whole = steps[without_lost & (steps.end_ns <= host_until_ns)]
     return tuple(str(trace.names[row]) for row in whole.name[np.argsort(whole.start_ns, kind="stable")])
