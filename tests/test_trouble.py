@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from make_trace import Event, kernel, launch, op, step, trace_text
 
+from longpole.analyze.links import launching_call
 from longpole.analyze.load import load
 from longpole.analyze.step_marks import marked_steps
 from longpole.analyze.trace import Trace
@@ -143,10 +144,36 @@ def test_a_comma_too_many_is_no_trouble(tmp_path: Path):
     assert names(trace) == ["ProfilerStep#1", "aten::mm"]
 
 
-def test_an_id_beyond_64_bits_links_to_nothing_and_is_counted(tmp_path: Path):
-    trace = load(written(tmp_path, trace_text(STEP, [kernel("k", 10, 20, correlation=2**64)])))
-    assert trace.device.correlation.tolist() == [-1]
-    assert kinds(trace) == {"ids_beyond_int64": 1}
+def test_ids_of_any_size_link_exactly(tmp_path: Path):
+    ids = [2**53, 2**53 + 1, 2**62 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**64 + 1, 10**60, -2, -(2**63)]
+    calls = [launch(number, 5, 9, **{"External id": number}) for number in ids]
+    for written_as in (int, str, lambda number: hex(number) if number > 0 else str(number)):
+        work = [
+            kernel("k", 10, 20, correlation=written_as(number), **{"External id": written_as(number)}) for number in ids[::-1]
+        ]
+        trace = load(written(tmp_path, trace_text(STEP, calls, work)))
+        assert launching_call(trace).tolist() == [len(trace.host) - 1 - row for row in range(len(ids))]
+        assert trace.device.external_id.tolist() == trace.device.correlation.tolist()
+        assert kinds(trace) == {}
+
+
+def test_an_id_that_was_rounded_links_to_nothing_and_is_counted(tmp_path: Path):
+    work = [kernel("a", 10, 20, correlation=7.0), kernel("b", 20, 30, correlation=2.0**60), kernel("c", 30, 40, correlation=1.5)]
+    trace = load(written(tmp_path, trace_text(STEP, [launch(7, 0, 5), launch(2**60, 6, 9)], work)))
+    assert trace.device.correlation.tolist() == [7, -1, -1]
+    assert kinds(trace) == {"inexact_ids": 1}
+
+
+def test_an_id_of_thousands_of_digits_links_to_nothing(tmp_path: Path):
+    text = trace_text(STEP, [kernel("a", 10, 20, correlation="9" * 5000), kernel("b", 20, 30, correlation=77)])
+    trace = load(written(tmp_path, text.replace(": 77", ": " + "9" * 5000)))
+    assert (trace.device.correlation.tolist(), len(trace.device)) == ([-1, -1], 2)
+
+
+def test_a_size_beyond_64_bits_is_missing_and_counted(tmp_path: Path):
+    trace = load(written(tmp_path, trace_text(STEP, [kernel("k", 10, 20, bytes=2**64), kernel("k", 20, 30, bytes=4096.0)])))
+    assert trace.device.size_bytes.tolist() == [-1, 4096]
+    assert kinds(trace) == {"numbers_beyond_int64": 1}
 
 
 def test_a_large_argument_that_is_kept_as_text_stays_exact(tmp_path: Path):

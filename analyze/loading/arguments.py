@@ -3,6 +3,7 @@
 Most events are Python frames, whose arguments tell nothing that is used: so arguments stay text until a kind of event needs them.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
@@ -90,6 +91,11 @@ KEYS = tuple(
 )
 KEY_ROWS = {name: row for row, name in enumerate((*OP_TEXTS, *DEVICE_TEXTS))}
 
+LINKS = ("external_id", "old_external_id", "correlation", "address")  # ids that are only compared; None: not told exactly
+WHOLE = re.compile(r"[+-]?\d+|0x[0-9a-f]+", re.ASCII | re.IGNORECASE)
+EXACT_FLOAT = 2**53  # from here on a float may stand for several whole numbers
+LONGEST_ID = 4000  # digits: Python refuses to read more than 4300
+
 _Args = TypeVar("_Args", OpArgs, CallArgs, DeviceArgs, MemoryArgs, LabelArgs)
 
 
@@ -116,6 +122,8 @@ class _Kind(Generic[_Args]):
         return self.kind(**{f.name: self._value(f, getattr(found, f.name)) for f in self.fields})
 
     def _value(self, field: msgspec.structs.FieldInfo, value: Any) -> Any:
+        if field.name in LINKS:
+            return link(value)
         if field.type is int:
             return number(value, field.default)
         if field.type is bool:
@@ -142,8 +150,19 @@ def typed(given: Sequence[msgspec.Raw | _Args], kind: type[_Args]) -> tuple[Sequ
 
 
 def number(value: Any, default: int = -1) -> int:
-    """`7`, `"7"`, `"stream 7"` -> 7; anything else -> the default."""
+    """`7`, `7.0`, `"7"`, `"stream 7"` -> 7; anything else -> the default."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     digits = str(value).rsplit(" ", 1)[-1]
     return int(digits) if digits.isdecimal() and digits.isascii() and len(digits) < 30 else default
+
+
+def link(value: Any) -> int | None:
+    """`7`, `7.0`, `"7"`, `"0x7"` -> 7, of any size; None where one number may stand for several ids; anything else -> -1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value) if abs(value) < EXACT_FLOAT else None
+    if isinstance(value, str) and WHOLE.fullmatch(text := value.strip()):
+        return int(text, 16 if text[:2].lower() == "0x" else 10) if len(text) < LONGEST_ID else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else -1

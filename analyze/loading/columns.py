@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 
 from .. import trace as t
 from ..trace import Ids, Ints, Mask
-from .arguments import DEVICE_TEXTS, KEY_ROWS, OP_TEXTS, CallArgs, DeviceArgs, LabelArgs, MemoryArgs, OpArgs, number, typed
+from .arguments import DEVICE_TEXTS, KEY_ROWS, LINKS, OP_TEXTS, CallArgs, DeviceArgs, LabelArgs, MemoryArgs, OpArgs, number, typed
 from .events import MISSING, Chunk, Event
 from .growing import Columns, Rows
 from .kinds import DEVICE, HOST, INSTANT, MARKS, NO_KIND, OLD_CATEGORIES, SPAN, kind_of
@@ -18,6 +18,7 @@ from .known import CATEGORIES, FIRST_FLOW
 
 BEGINS, ENDS, ASYNC_BEGINS, ASYNC_ENDS = "B", "E", "bS", "eF"
 MEMORY = "[memory]"
+LARGE_ID = 2**62  # half of what fits int64: the other half stands for ids beyond it
 X = ord("X")
 OP_LIKE = np.isin(np.arange(5), (t.OP, t.ANNOTATION))  # by category: whose arguments are OpArgs
 CALL_LIKE = np.isin(np.arange(5), (t.RUNTIME, t.OVERHEAD))
@@ -54,6 +55,7 @@ class Collected:
         self.borders = Columns(time_ns=np.int64, begins=np.bool_, name=np.int32, thread=np.int32, category=np.int16)
         self.asynchronous = Columns(time_ns=np.int64, begins=np.bool_, name=np.int32, thread=np.int32, key=np.int32)
         self.async_keys: Rows[tuple[Any, ...]] = Rows()
+        self.large_ids: Rows[int] = Rows()
         self.process_names: dict[str, str] = {}
         self.events_of = np.zeros(0, np.int64)  # by row of categories
         self.without_category: Counter[str] = Counter()  # by phase
@@ -200,7 +202,7 @@ class Collected:
     def _of_calls(self, events: Sequence[Event], file_category: Ints, _rows: Ints) -> dict[str, Any]:
         """The columns that only runtime and driver calls have."""
         args = self._typed(events, CallArgs)
-        return {"external_id": self._external(args, file_category), "correlation": self._ids(args.correlation)}
+        return {"external_id": self._external(args, file_category), "correlation": self._links(args.correlation)}
 
     def _work(self, events: Sequence[Event], start: Ints, duration: Ints, category: Ints, file_category: Ints) -> None:
         """A record without usable times still tells that there was work: its end is before its start."""
@@ -226,7 +228,7 @@ class Collected:
             device=self._given(args.device, events, "pid"),
             stream=self._given(args.stream, events, "tid"),
             external_id=self._external(args, file_category),
-            correlation=self._ids(args.correlation),
+            correlation=self._links(args.correlation),
             size_bytes=self._ids(args.size_bytes),
             process=self._processes(events),
         )
@@ -251,9 +253,9 @@ class Collected:
         return self._ids(ids)
 
     def _external(self, args: Any, file_category: Ints) -> Ints:
-        ids = self._ids(args.external_id)
+        ids = self._links(args.external_id)
         if not OLD_CATEGORIES.isdisjoint(self.categories) and (self.kinds[file_category, 2]).any():
-            return np.where(ids == -1, self._ids(args.old_external_id), ids)
+            return np.where(ids == -1, self._links(args.old_external_id), ids)
         return ids
 
     def _ids(self, values: Sequence[int]) -> Ints:
@@ -262,8 +264,20 @@ class Collected:
             return _int_array(values)
         except OverflowError:
             fits = [-(2**63) <= value < 2**63 for value in values]
-            self.trouble["ids_beyond_int64"] += len(fits) - sum(fits)
+            self.trouble["numbers_beyond_int64"] += len(fits) - sum(fits)
             return _int_array([value if good else -1 for value, good in zip(values, fits, strict=True)])
+
+    def _links(self, values: Sequence[int | None]) -> Ints:
+        """Ids that are only compared. Those beyond LARGE_ID, and negative ones, get other numbers from there on, one for each."""
+        try:
+            ids = _int_array(values)  # type: ignore[arg-type]
+            if ids.min(initial=-1) == -1 and ids.max(initial=-1) < LARGE_ID:
+                return ids
+        except (OverflowError, TypeError):
+            pass
+        self.trouble["inexact_ids"] += sum(value is None for value in values)
+        told = [-1 if value is None else value for value in values]
+        return _int_array([value if -1 <= value < LARGE_ID else LARGE_ID + self.large_ids[value] for value in told])
 
     def _names(self, events: Sequence[Any]) -> Ids:
         names: list[Any] = [e.name for e in events]
@@ -333,7 +347,7 @@ class Collected:
         self.memory.extend(
             time_ns=chunk.start_ns[timed],
             thread=self._threads(kept),
-            **{name: self._ids(getattr(args, name)) for name in MemoryArgs.__struct_fields__},
+            **{name: (self._links if name in LINKS else self._ids)(getattr(args, name)) for name in MemoryArgs.__struct_fields__},
         )
 
     def _others(self, events: Sequence[Event], chunk: Chunk, categories: Ints, rows: Ints) -> None:

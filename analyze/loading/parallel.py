@@ -31,7 +31,7 @@ REFERENCES = {  # columns that hold row numbers -> of what
 
 
 class _GivenUp(Exception):  # noqa: N818 - a decision
-    """A piece does not decode: one process must read the file."""
+    """A piece does not decode, or has ids that are numbered by their first use: one process must read the file."""
 
 
 class _Half(Reader):
@@ -101,6 +101,8 @@ def half(file: File, largest_bytes: int, parity: int, progress: Progress | None 
             for chunk in reader.chunks(text):
                 collected.keep_others = reader.header.schema is None
                 reader.judge(collected.add(chunk))
+                if collected.large_ids:
+                    raise _GivenUp
                 sizes.append([len(getattr(collected, name)) for name in (*TABLES, *INTERNED)])
                 if progress:
                     progress(reading.read_bytes, file.size_bytes, 2 * collected.total)
