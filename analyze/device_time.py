@@ -69,5 +69,6 @@ def sums(work: DeviceRanges, kind: Ids) -> dict[str, int | float]:
         "kernel_median_ns": float(np.median(ns[kernels])) if kernels.any() else float("nan"),
         "copy_count": int(copies.sum()),
         "copy_sum_ns": int(ns[copies].sum()),
+        "copy_unsized_count": int((copies & ~sized).sum()),
         "copy_bytes": int(work.size_bytes[sized].sum()) if sized.any() or not copies.any() else float("nan"),
     }

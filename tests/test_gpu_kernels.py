@@ -119,6 +119,17 @@ def test_measures_are_numbers_for_one_device_and_by_device_for_several():
     assert (two["streams_with_work"], two["overlap_share_of_comm"]) == ({0: [7], 1: [7]}, {1: 0})
 
 
+def test_bytes_of_copies_are_told_only_where_each_has_a_size():
+    copies = [memcpy("HtoD", 0, 10, bytes=300), memcpy("DtoH", 20, 30, bytes=0)]
+    whole = gpu_kernels(make_trace(STEP, copies))
+    assert (whole.measures["memcpy_bytes"], whole.withheld) == (300, {})
+    part = gpu_kernels(make_trace(STEP, copies, [memcpy("HtoD", 40, 50, device=1)]))
+    assert part.withheld == {"memcpy_bytes": "copies without a size: 1 of 3"}
+    none = gpu_kernels(make_trace(STEP, [memcpy("HtoD", 40, 50)]))
+    assert none.withheld == {}
+    assert "memcpy_bytes" not in part.measures.keys() | none.measures.keys()
+
+
 def test_what_is_withheld_is_no_measure():
     lost = gpu_kernels(make_trace(STEP, [launch(1, 0, 5), launch(2, 10, 15)], [kernel("a", 20, 40, correlation=1)]))
     assert (lost.withheld.keys(), lost.measures["gpu_busy_share_lower_bound"]) == ({"gpu_idle_ns", "gpu_idle_share"}, 0.2)

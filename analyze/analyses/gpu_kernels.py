@@ -61,6 +61,7 @@ class GpuKernels:
     busy_withheld: str | None  # why the busy share cannot be told at all
     hidden_count: int  # graph launches of which the work inside is not known
     lower_bound: str | None  # else why device work may be missing, so that busy time is the least it can be
+    bytes_withheld: str | None  # why not all that was copied can be told
 
     @property
     def idle_withheld(self) -> str | None:
@@ -72,6 +73,7 @@ class GpuKernels:
         """Names of measures -> why."""
         reasons = {
             "gpu_busy_share": self.busy_withheld, "gpu_idle_ns": self.idle_withheld, "gpu_idle_share": self.idle_withheld,
+            "memcpy_bytes": self.bytes_withheld,
         }  # fmt: skip
         return {name: why for name, why in reasons.items() if why}
 
@@ -134,6 +136,8 @@ def gpu_kernels(trace: Trace) -> GpuKernels:
         devices["busy_share"] = NAN
     if busy_withheld or lower_bound:
         devices[["idle_ns", "idle_share"]] = NAN
+    if bytes_withheld := _unsized(devices):
+        devices["copy_bytes"] = NAN
     return GpuKernels(
         kernels=_kernels(trace, work),
         devices=devices,
@@ -141,7 +145,14 @@ def gpu_kernels(trace: Trace) -> GpuKernels:
         busy_withheld=busy_withheld,
         hidden_count=graphs_without_kernels(trace)[0],
         lower_bound=lower_bound,
+        bytes_withheld=bytes_withheld,
     )
+
+
+def _unsized(devices: pd.DataFrame) -> str | None:
+    """Why a sum of bytes would lack some; where no copy has a size, they were not recorded."""
+    unsized, count = int(devices["copy_unsized_count"].sum()), int(devices["copy_count"].sum())
+    return f"copies without a size: {unsized} of {count}" if 0 < unsized < count else None
 
 
 def kernel_time_per_step(trace: Trace) -> pd.DataFrame:
