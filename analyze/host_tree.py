@@ -68,9 +68,9 @@ class HostTree:
         return own
 
     def late(self) -> Mask:
-        """Which ranges start in another one and end more than LATE_NS after it.
+        """Which ranges start in another one and end more than LATE_NS after it, the innermost around them.
 
-        What lies inside such a range crosses no end that this one does not cross, and is not late.
+        What ends with such a range or before it crosses no end that this one does not cross, and is not late.
         """
         return (self.around >= 0) & (self.end > self.end[self.around] + LATE_NS)
 
@@ -79,6 +79,48 @@ class HostTree:
         holds = np.searchsorted(start, self.start) - 1
         opened_last = (holds >= 0) & ((self.around < 0) | (start[holds] >= self.start[self.around]))
         return opened_last & (self.start < end[holds]) & (self.end > end[holds] + LATE_NS)
+
+    def late_together(self, late: Mask, start: Ints, end: Ints) -> Ids:
+        """Places of the ranges that end less than LATE_NS after the one around them, and more than that after one farther out.
+
+        `late`: the others that cross an end, which excuse what lies inside them; start, end: containers as in `late_after`.
+        """
+        found, counted = [], late.copy()
+        for place in self._a_little_late(start, end).tolist():
+            holds = []
+            at = int(self.around[place])
+            while at >= 0:
+                holds += [at] if self.end[at] > self.start[place] else []
+                at = int(self.around[at])
+            ends = [(self.start[row], self.end[row]) for row in holds]
+            inside = np.searchsorted(start, self.start[place]) - 1
+            ends += [(start[inside], end[inside])] if inside >= 0 and self.start[place] < end[inside] else []
+            around = [row for row in holds if counted[row] and self.end[place] <= self.end[row] + LATE_NS]
+            if any(
+                self.end[place] > over + LATE_NS
+                and not any(self.start[row] > since and self.end[row] > over + LATE_NS for row in around)
+                for since, over in ends
+            ):
+                counted[place] = True
+                found.append(place)
+        return np.array(found, np.int64)
+
+    def _a_little_late(self, start: Ints, end: Ints) -> Ids:
+        """Places of the ranges that end at most LATE_NS after the one around them, and beyond one farther out or a container."""
+        place = np.flatnonzero(self.around >= 0)
+        after = self.end[place] - self.end[self.around[place]]
+        place = place[(after > 0) & (after <= LATE_NS)]
+        inside = np.searchsorted(start, self.start[place]) - 1
+        beyond = np.append(end, 0)[inside]  # of no container it is 0, when nothing has begun
+        found = [place[(self.start[place] < beyond) & (self.end[place] > beyond + LATE_NS)]]
+        at = self.around[place]
+        while len(place):
+            over = (self.end[at] > self.start[place]) & (self.end[place] > self.end[at] + LATE_NS)
+            found.append(place[over])
+            at = self.around[at]
+            on = ~over & (at >= 0)
+            place, at = place[on], at[on]
+        return np.unique(np.concatenate(found))
 
     def outermost(self, group: Ids) -> Mask:
         """Which ranges start in no other one of their group; groups are numbered from 0."""

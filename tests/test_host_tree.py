@@ -10,12 +10,16 @@ from longpole.analyze import trace as t
 from longpole.analyze.host_tree import LATE_NS, HostTree, Launches, thread_offsets
 
 Range = tuple[int, int, int, int]  # start, end, thread, name
-# In halves of LATE_NS. Borders lie ten of them apart, and an end may be one more late: no lateness adds up to a crossing.
+# In halves of LATE_NS. Borders lie ten of them apart, and an end may be one more late.
 HALF = LATE_NS // 2
 RANGES = st.lists(
     st.tuples(st.integers(0, 12), st.integers(0, 8), st.integers(0, 1), st.integers(0, 1), st.integers(0, 2)).map(
         lambda r: (10 * r[0], 10 * (r[0] + r[1]) + r[2], r[3], r[4])
     ),
+    max_size=30,
+)
+DENSE = st.lists(  # here lateness adds up to crossings
+    st.tuples(st.integers(0, 20), st.integers(0, 12), st.integers(0, 1), st.just(0)).map(lambda r: (r[0], r[0] + r[1], *r[2:])),
     max_size=30,
 )
 STEPS = st.lists(st.integers(1, 9), max_size=4)
@@ -77,22 +81,23 @@ def test_the_outermost_of_a_name_agree_with_a_loop(ranges: list[Range]):
     assert tree.outermost(host_of(ranges).name[tree.row]).tolist() == loop_outermost(in_order(ranges))
 
 
-@given(RANGES, STEPS, st.integers(0, 9))
-def test_crossing_ranges_agree_with_their_definition(ranges: list[Range], widths: list[int], first: int):
-    borders = np.cumsum([first, *(20 * width for width in widths)])
+@given(RANGES | DENSE, STEPS, st.integers(0, 9), st.sampled_from([1, 20]))
+def test_crossing_ranges_agree_with_their_definition(ranges: list[Range], widths: list[int], first: int, scale: int):
+    borders = np.cumsum([first, *(scale * width for width in widths)])
     steps = list(zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True))
-    tree = tree_of(ranges)
-    late = tree.late()
-    if ranges and steps and any(on == 0 for _, _, on, _ in ranges):
-        offset = thread_offsets(host_of(ranges))[0]
-        late |= tree.late_after(HALF * borders[:-1] + offset, HALF * borders[1:] + offset) & _first_thread(ranges)
-        assert late.tolist() == loop_crossing(in_order(ranges), steps)
-    else:
-        assert late.tolist() == loop_crossing(in_order(ranges), [])
+    trace: Any = SimpleNamespace(host=host_of([*ranges, *((low, high, 0, 0) for low, high in steps)]))
+    tree = HostTree.of(trace, np.arange(len(trace.host.name)) < len(ranges))
+    offset = thread_offsets(trace.host)[0]
+    line = HALF * borders[:-1] + offset, HALF * borders[1:] + offset
+    late = tree.late() | (tree.late_after(*line) if steps else False)
+    late[tree.late_together(late, *line)] = True
+    assert late.tolist() == loop_crossing(in_order(ranges), steps)
 
 
-def _first_thread(ranges: list[Range]) -> np.ndarray:
-    return np.array([on == 0 for _, _, on, _ in in_order(ranges)])
+def test_little_lateness_adds_up_to_a_crossing():
+    late = np.zeros(3, bool)
+    tree = tree_of([(0, 100, 0, 0), (10, 102, 0, 0), (20, 104, 0, 0)])  # each a microsecond late
+    assert (tree.late().tolist(), tree.late_together(late, *np.empty((2, 0), np.int64)).tolist()) == ([False] * 3, [2])
 
 
 def test_device_work_is_found_by_the_moment_and_thread_of_its_launch():

@@ -95,9 +95,12 @@ def _rows(trace: Trace, tree: HostTree, self_ns: Ints) -> pd.DataFrame:
 
 def _crossing(trace: Trace, tree: HostTree, steps: Ids) -> tuple[int, int]:
     """Ranges that end after the range or step in which they start, and which of them the profiler's own frames make."""
-    late = np.flatnonzero(tree.late())
+    on_line, is_late = _on_line(trace, steps), tree.late()
+    late = np.flatnonzero(is_late)
     crossed = tree.around[late]
-    beyond = np.flatnonzero(tree.late_after(*_on_line(trace, steps))) if len(steps) else late[:0]
+    beyond = np.flatnonzero(tree.late_after(*on_line)) if len(steps) else late[:0]
+    is_late[beyond] = True
+    beyond = np.union1d(beyond, tree.late_together(is_late, *on_line))
     is_frame = np.array([PROFILER_FRAME.search(name) is not None for name in trace.names], bool)[trace.host.name[tree.row]]
     by_frames = np.union1d(late[is_frame[late] | is_frame[crossed]], beyond[is_frame[beyond]])
     return len(np.union1d(late, beyond)), len(by_frames)
