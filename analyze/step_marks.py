@@ -12,9 +12,14 @@ from .loading.whole import PROFILER_STEP
 from .trace import Ints, Mask, Trace
 
 SERVING_STEP = re.compile(r"step\[(\w+)")
-SERVING_PHASES = {"extend": "prefill"}  # SGLang's word: it extends what the cache holds
+TOKENS = re.compile(r"\btoks=(\d+)")  # SGLang names them for EXTEND
+QUERY_TOKENS = re.compile(r"\b[cg]_sq=(\d+)")  # of context and of generation, where the names are detailed
+BATCH = re.compile(r"\bbs=(\d+)")
+PREFILL, DECODE = "prefill", "decode"
+SERVING_PHASES = {"extend": PREFILL}  # SGLang's word: it extends what the cache holds
 PARTIAL_OPS_SHARE = 0.8  # a last step with fewer of the ops of the step before it was cut off
 PARTIAL_TIME_SHARE = 0.5  # of the median of the others
+LEAST_ALIKE = 3  # serving steps: the last and two others, as the first of a kind may be a slow one
 OUTLIER_FACTOR = 1.5  # times the median
 WHOLE_TRACE = "window"  # the name of the one step of a trace that marks none
 
@@ -106,16 +111,37 @@ def _partial(trace: Trace, rows: pd.DataFrame) -> Mask:
         return partial
     if len(rows) < 2:
         return partial
-    last, times = rows.iloc[-1], rows["step_ns"].to_numpy()
+    last = rows.iloc[-1]
     unfinished = trace.host[~trace.host.finished]
     holds_unfinished = bool(((unfinished.start_ns >= last["start_ns"]) & (unfinished.start_ns < last["end_ns"])).any())
-    if rows["kind"].any():  # serving steps of two kinds differ in all else
-        partial[-1] = holds_unfinished
-        return partial
-    work = _ops_per_step(trace, rows)
-    too_little = work[-1] < PARTIAL_OPS_SHARE * work[-2]
-    partial[-1] = holds_unfinished or too_little or times[-1] < PARTIAL_TIME_SHARE * np.median(times[:-1])
+    partial[-1] = holds_unfinished or _holds_less(trace, _like_the_last(rows))
     return partial
+
+
+def _holds_less(trace: Trace, rows: pd.DataFrame) -> bool:
+    """Whether the last of these steps does, or lasts, much less than the others."""
+    if len(rows) < (LEAST_ALIKE if rows["kind"].any() else 2):
+        return False
+    work, times = _ops_per_step(trace, rows), rows["step_ns"].to_numpy()
+    return bool(work[-1] < PARTIAL_OPS_SHARE * work[-2] or times[-1] < PARTIAL_TIME_SHARE * np.median(times[:-1]))
+
+
+def _like_the_last(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of serving steps those of its kind with as many tokens, as others differ in all else; of other steps all."""
+    if not rows["kind"].any():
+        return rows
+    tokens = np.array([tokens_of(name, kind) for name, kind in zip(rows["name"], rows["kind"], strict=True)])
+    return rows[(rows["kind"] == rows["kind"].iloc[-1]) & (tokens == tokens[-1])]
+
+
+def tokens_of(name: str, phase: str) -> float:
+    """Tokens that a step puts through the model, as its mark tells; NaN where it does not."""
+    if told := TOKENS.search(name):
+        return int(told[1])
+    if queries := QUERY_TOKENS.findall(name):
+        return sum(map(int, queries))
+    batch = BATCH.search(name)
+    return int(batch[1]) if batch and phase == DECODE else float("nan")  # a decode step makes one token for each request
 
 
 def _known_whole(trace: Trace, count: int) -> bool:

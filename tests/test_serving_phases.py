@@ -3,7 +3,8 @@ import math
 import pytest
 from make_trace import Event, annotation, kernel, launch, make_trace, op, step
 
-from longpole.analyze.analyses.serving_phases import serving_phases, tokens_of
+from longpole.analyze.analyses.serving_phases import serving_phases
+from longpole.analyze.step_marks import tokens_of
 from longpole.capture.errors import MissingData
 
 PREFILL = [annotation("step[EXTEND bs=2 toks=2000]", 0, 1000), launch(1, 10, 15)]

@@ -38,6 +38,24 @@ def test_a_last_serving_step_with_an_open_range_is_partial():
     assert rows["partial"].tolist() == [False, False, True]
 
 
+def serving(*steps: tuple[str, float]) -> list[bool]:
+    """Which of the (name, duration) are partial; each holds one operator a microsecond."""
+    events, start = [], 0.0
+    for name, duration in steps:
+        events += [annotation(f"step[{name}]", start, start + duration)]
+        events += [op("aten::mm", start + i, start + i + 1) for i in range(round(duration))]
+        start += duration
+    return marked_steps(make_trace(events))["partial"].tolist()
+
+
+def test_a_last_serving_step_is_held_against_those_of_its_kind_with_as_many_tokens():
+    prefill, decode = ("EXTEND bs=2 toks=2000", 100.0), ("DECODE bs=8", 20.0)
+    assert serving(prefill, prefill, decode) == [False] * 3
+    assert serving(decode, prefill, decode, prefill, ("DECODE bs=8", 15)) == [False] * 4 + [True]
+    assert serving(prefill, prefill, ("EXTEND bs=1 toks=10", 5)) == [False] * 3
+    assert serving(("DECODE bs=8", 60), decode) == [False] * 2
+
+
 def test_device_copies_of_the_ranges_are_no_steps():
     marks = [kernel("ProfilerStep#1", 0, 90, category="gpu_user_annotation")]
     assert len(marked_steps(make_trace([step(1, 0, 100), op("a", 0, 50)], marks))) == 1

@@ -1,6 +1,5 @@
 """How long do prefill and decode take, and how many tokens a second do they make?"""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +10,10 @@ import pandas as pd
 from ...capture.errors import MissingData
 from ..device_measures import of_devices
 from ..durations import repaired_work
+from ..step_marks import DECODE, PREFILL, tokens_of
 from ..step_work import StepWork, busy_by_group, step_work
 from ..trace import Trace
 
-TOKENS = re.compile(r"\btoks=(\d+)")  # SGLang names them for EXTEND
-QUERY_TOKENS = re.compile(r"\b[cg]_sq=(\d+)")  # of context and of generation, where the names are detailed
-BATCH = re.compile(r"\bbs=(\d+)")
-PREFILL, DECODE = "prefill", "decode"
 RATED = (PREFILL, DECODE)
 BUSY = {"gpu_busy_ns_by_phase": "busy_ns", "gpu_busy_share_by_phase": "busy_share"}
 NS_PER_S = 1e9
@@ -100,16 +96,6 @@ def _phases(whole: pd.DataFrame) -> pd.DataFrame:
         "steps_count": times.size(), "total_ns": times.sum(), "mean_ns": times.mean(), "median_ns": times.median(),
         "p95_ns": times.quantile(0.95), "max_ns": times.max(), "tokens_count": groups["tokens"].sum().mask(unknown),
     }).rename_axis("phase").reset_index()  # fmt: skip
-
-
-def tokens_of(name: str, phase: str) -> float:
-    """Tokens that a step puts through the model, as its mark tells; NaN where it does not."""
-    if told := TOKENS.search(name):
-        return int(told[1])
-    if queries := QUERY_TOKENS.findall(name):
-        return sum(map(int, queries))
-    batch = BATCH.search(name)
-    return int(batch[1]) if batch and phase == DECODE else float("nan")  # a decode step makes one token for each request
 
 
 def _gpu(trace: Trace, found: StepWork, whole: pd.DataFrame) -> pd.DataFrame:
