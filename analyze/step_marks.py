@@ -49,7 +49,8 @@ def _found(trace: Trace) -> pd.DataFrame:
 
 def _with_fates(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
     rows["aside"] = _aside(rows)
-    rows["partial"] = _partial(trace, rows) & ~rows["aside"]
+    rows["partial"] = False
+    rows.loc[~rows["aside"], "partial"] = _partial(trace, rows[~rows["aside"]])
     return rows
 
 

@@ -132,6 +132,11 @@ def test_steps_of_another_thread_or_that_overlap_are_set_aside():
     assert rows["counted"].tolist() == [True, False, False, True]
 
 
+def test_the_only_step_that_is_not_aside_is_counted_also_with_an_open_range():
+    rows = marked_steps(make_trace([step(1, 0, 10, tid=2), step(2, 5, 45)], [op("a", 20, 30, finished=False)]))
+    assert (rows["aside"].tolist(), rows["counted"].tolist()) == ([True, False], [False, True])
+
+
 def test_a_bundle_whose_recorder_counted_its_steps_has_no_partial_one():
     events = [step(i, 100 * i, 100 * i + 100) for i in range(4)] + [step(4, 400, 420)]
     assert marked_steps(make_trace(events))["partial"].tolist() == [False] * 4 + [True]
