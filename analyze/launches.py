@@ -51,9 +51,15 @@ def hidden_in_graphs(trace: Trace) -> str | None:
 def graphs_without_kernels(trace: Trace) -> tuple[int, int]:
     """How many graph launches have no kernel in the file, of how many."""
     correlation = trace.host.correlation[calls_named(trace, is_graph_launch)]
+    return len(hidden_graphs(trace)), int((correlation > 0).sum())
+
+
+def hidden_graphs(trace: Trace) -> Ids:
+    """Rows of the host ranges that launch a graph of which the file holds no kernel."""
+    calls = np.flatnonzero(calls_named(trace, is_graph_launch))
+    correlation = trace.host.correlation[calls]
     kernels = [work.correlation[work.category == t.KERNEL] for work in (trace.device, trace.untimed)]
-    recorded = np.isin(correlation[correlation > 0], np.concatenate(kernels))
-    return int((~recorded).sum()), len(recorded)
+    return calls[(correlation > 0) & ~np.isin(correlation, np.concatenate(kernels))]
 
 
 def is_launch(name: str) -> bool:

@@ -132,15 +132,24 @@ class _Parts:
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def step_time(trace: Trace) -> StepTime:
     """Cut every counted step into pieces and sum them."""
-    marked = marked_steps(trace)
-    counted, labels = marked[marked["counted"]], _labels(trace)
-    phases = _phase_cover(trace, counted, labels)
+    counted, labels, phases = _counted(trace), _labels(trace), _phase_cover(trace)
     rows = _summed(_pieces(trace, counted, labels, phases), _calls(trace, counted, labels, phases), labels, counted)
     seen = set(rows["phase"].unique())
     own = sorted(seen - set(PHASES))
     return StepTime(counted, rows, [*[p for p in PHASES[:-1] if p in seen], *own, *[OTHER] * (OTHER in seen)])
 
 
+def phases_at(trace: Trace, moment: Ints) -> tuple[Ids, np.ndarray]:
+    """For each moment the row of the phase in which the steps' threads are then; and the phases, OTHER in row OTHER_ROW."""
+    return _phase_at(_phase_cover(trace), moment), _labels(trace).phases
+
+
+def _counted(trace: Trace) -> pd.DataFrame:
+    marked = marked_steps(trace)
+    return marked[marked["counted"]]
+
+
+@lru_cache(maxsize=2)
 def _labels(trace: Trace) -> _Labels:
     marked = [OTHER, "backward", *(phase_of(name) or OTHER for name in trace.names)]
     phases_of, phases = pd.factorize(np.array(marked, object))
@@ -167,9 +176,10 @@ def _on_step_threads(trace: Trace, counted: pd.DataFrame) -> Mask:
     return np.isin(trace.host.thread, counted["thread"].unique())
 
 
-def _phase_cover(trace: Trace, counted: pd.DataFrame, labels: _Labels) -> Cover:
+@lru_cache(maxsize=2)
+def _phase_cover(trace: Trace) -> Cover:
     """Innermost phases on the steps' threads; `owner` is a row of the labels' phases."""
-    host = trace.host
+    host, counted, labels = trace.host, _counted(trace), _labels(trace)
     marks = phase_ranges(trace) & _on_step_threads(trace, counted)
     back_start, back_end = _backward_spans(trace, counted, marks)
     phase = np.concatenate((labels.phase_of[host.name[marks]], np.full(len(back_start), BACKWARD_ROW)))

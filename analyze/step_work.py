@@ -6,8 +6,9 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
+from .durations import repaired_work
 from .intervals import covered, union
-from .launches import clock_offset, launch_start, launches_of_missing_work, missing_work
+from .launches import clock_offset, hidden_graphs, hidden_in_graphs, launch_start, launches_of_missing_work, missing_work
 from .step_marks import marked_steps
 from .step_time import row_at
 from .trace import Ids, Ints, Mask, Trace
@@ -57,6 +58,12 @@ def step_work(trace: Trace) -> StepWork:
     return StepWork(steps, step, incomplete, gaps, _strays(trace, launched), clock_offset(trace))
 
 
+def busy_inside(trace: Trace, steps: pd.DataFrame, rows: Mask) -> Ints:
+    """How much of each step the device work in those rows covers."""
+    work = union(trace.device.start_ns[rows], repaired_work(trace).end_ns[rows])
+    return covered(*work, steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy())
+
+
 def busy_by_group(group: Ids, start: Ints, end: Ints, count: int) -> Ints:
     """For each of `count` groups the length of the union of its intervals; rows of group -1 are left out."""
     grouped = group >= 0
@@ -71,10 +78,11 @@ def _incomplete(trace: Trace, steps: pd.DataFrame, launched: Ints) -> tuple[Mask
     lost, unknown_count = launches_of_missing_work(trace)
     if unknown_count:
         return np.ones(len(steps), bool), missing_work(trace)
-    touched = _touched(trace, steps, np.sort(trace.host.start_ns[lost]), launched)
+    hiding = np.union1d(lost, hidden_graphs(trace))
+    touched = _touched(trace, steps, np.sort(trace.host.start_ns[hiding]), launched)
     if trace.whole_steps is not None:
         return touched | ~steps["name"].isin(trace.whole_steps).to_numpy(), "the file was cut off, and device events come last"
-    return touched, missing_work(trace) if touched.any() else None
+    return touched, (missing_work(trace) or hidden_in_graphs(trace)) if touched.any() else None
 
 
 def _strays(trace: Trace, launched: Ints) -> str | None:

@@ -14,6 +14,7 @@ from ..analyze.diffs.step_change import StepChange
 from ..analyze.diffs.total_changes import TotalChanges
 from ..analyze.short_names import short_name
 from . import formats as f
+from .bucket_figures import MOST_NOTES, bucket_figures, step_label
 from .charts import (
     Change,
     Chart,
@@ -28,7 +29,6 @@ from .charts import (
     step_columns,
     waterfall,
 )
-from .device_parts import BUSY, COMPUTING, IDLE, device_parts
 from .model import Report
 from .palette import phase_fill
 from .svg import Medium
@@ -39,12 +39,7 @@ MOST_KERNELS = 5  # kernels in the bar of GPU work: their names are long
 BRIEF_LENGTH = 28  # of a kernel's name in that bar
 MOST_PARTS = 5  # operators in the step bar of a run without phases: as many as there are spare colours
 FEW_SHARE = 0.1  # of the steps: what `a few` may mean
-MOST_NOTES = 2  # slow steps named in the step chart
 OUTSIDE_LABEL = "outside operators"
-NOTABLE_SHARE = 0.05  # of the recording: a smaller part needs no mention
-DEVICE_FILLS = dict(
-    zip((*BUSY, *IDLE.values()), ("fwd", "comm", "copy", "wait", "sample", "spare2", "spare3", "spare4", "other"), strict=True)
-)
 
 Figures = tuple[dict[str, Chart], dict[str, str]]  # charts and captions by name
 
@@ -69,22 +64,17 @@ def phase_label(phase: str) -> str:
 
 def _run_figures(report: Report, medium: Medium) -> Figures:
     steps, phases, rows = report.result("steps"), report.result("phases"), report.result("bottlenecks")
-    gpu = report.result("gpu_kernels")
-    charts: dict[str, Chart] = {}
-    captions: dict[str, str] = {}
+    gpu, on_gpu = report.result("gpu_kernels"), report.result("buckets")
+    charts, captions = bucket_figures(on_gpu, steps, medium) if on_gpu and on_gpu.told else ({}, {})
     if phases.marked or not gpu or (rows is not None and rows.ops_count):  # a GPU-only recording says nothing about the host
         parts = _phase_parts(phases.per_step.mean()) if phases.marked or rows is None else _op_parts(rows)
         charts["step"] = step_bar(medium, parts, steps.mean_ns, id="step")
         captions["step"] = _step_caption(parts, steps, on_host=gpu is not None)
-    if gpu and len(rows := device_parts(report)):
-        parts = [Part(part, DEVICE_FILLS[part], float(ns)) for part, ns in zip(rows["part"], rows["total_ns"], strict=True)]
-        charts["window"] = step_bar(medium, parts, float(rows["total_ns"].sum()), id="window", whole="the recording")
-        captions["window"] = _device_caption(rows, len(gpu.devices))
     if gpu:
         kernels = _kernel_parts(gpu)
         charts["gpu"] = step_bar(medium, kernels, sum(part.ns for part in kernels), id="gpu", whole="all kernels and copies")
         captions["gpu"] = _gpu_caption(kernels, str(gpu.kernels["short_name"].iloc[0]))
-    if phases.marked and steps.window == "steps" and steps.count > 1:
+    if not charts.get("buckets") and phases.marked and steps.window == "steps" and steps.count > 1:
         charts["steps"] = _columns(medium, steps, phases)
         captions["steps"] = _columns_caption(steps)
     for more_charts, more_captions in (memory_figures(report, medium), queue_figures(report, medium)):
@@ -147,18 +137,6 @@ def _op_parts(rows: Bottlenecks) -> list[Part]:
     return [*parts, Part(OUTSIDE_LABEL, phase_fill("other", 0), rows.outside_ns)] if rows.outside_ns > 0 else parts
 
 
-def _device_caption(rows: pd.DataFrame, devices: int) -> str:
-    """How much of the recording is idle, and what beside computing takes most of it."""
-    shares = rows.set_index("part")["window_share"]
-    idle = [part for part in shares.index if part in IDLE.values()]
-    said = f"{'The GPU idles' if devices == 1 else f'{devices} GPUs idle'} {f.share(float(shares[idle].sum()))} of the recording"
-    others = shares[shares.index != COMPUTING]
-    if others.empty or others.max() < NOTABLE_SHARE:
-        return f"{said}."
-    lead, share = str(others.idxmax()), f.share(float(others.max()))
-    return f"{said}, {share} {lead.removeprefix('idle: ')}." if lead in idle else f"{said}; {lead} takes {share}."
-
-
 def _kernel_parts(gpu: GpuKernels) -> list[Part]:
     """The kernels and copies that take most, over all streams, and the rest."""
     by_name = gpu.kernels.groupby("name", sort=False)[["short_name", "total_ns"]].agg({"short_name": "first", "total_ns": "sum"})
@@ -194,7 +172,7 @@ def _step_caption(parts: list[Part], steps: Steps, on_host: bool) -> str:
 
 def _columns(medium: Medium, steps: Steps, phases: Phases) -> Chart:
     counted = steps.rows[steps.rows["counted"]]
-    labels = [str(name).rsplit("#", 1)[-1] for name in counted["name"]]
+    labels = [step_label(str(name)) for name in counted["name"]]
     columns = [
         StepColumn(label, tuple(_phase_parts(phases.per_step.loc[index])))
         for label, index in zip(labels, counted.index, strict=True)

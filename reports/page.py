@@ -28,7 +28,7 @@ BREAK_AFTER = ("::", "_", "<", ",", "/", ".")  # where a long identifier may bre
 STEP_NOTE = "Mean step; the parts add up to it."
 RECORDING_NOTE = "The whole recording; the parts add up to it."
 FIGURE_NOTES = {  # how to read each figure of page one of a run, in their order
-    "window": "Each instant of each GPU once; the parts add up to the recording.",
+    "buckets": "",
     "step": "",
     "gpu": "Sum over all streams; the whole recording.",
     "steps": "One column a step, in the order they ran.",
@@ -152,8 +152,11 @@ def _context(report: Report, medium: Medium) -> dict[str, object]:
 
 def _run_context(report: Report) -> dict[str, object]:
     steps = report.result("steps")
+    note = STEP_NOTE if steps and steps.window == "steps" else RECORDING_NOTE
+    on_gpu = report.result("buckets")
+    by_phase = "Computing by the phase that launched it, idle time by its cause. " if on_gpu and on_gpu.phased else ""
     return {
-        "notes": FIGURE_NOTES | {"step": STEP_NOTE if steps and steps.window == "steps" else RECORDING_NOTE},
+        "notes": FIGURE_NOTES | {"step": note, "buckets": by_phase + note},
         "headlines": headline.headlines(report),
         "unprofiled": headline.unprofiled_savings(report),
         "nothing_to_change": headline.nothing_to_change(report),

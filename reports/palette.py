@@ -1,13 +1,15 @@
 """Colours: one meaning each, in a light and a dark theme. Phase names in, tokens out; tokens in, style rules out.
 
 Orange is time spent waiting or on data, blue is model work (stronger from loss to optimizer), green is the environment
-and acting in it, plum is communication, brown moves a server's input and output, warm grey is the rest.
+and acting in it, plum is communication, brown moves a server's input and output, warm grey is the rest. Idle time of a GPU
+is orange to brown, by its cause.
 """
 
 INK, WHITE = "#15181D", "#FFFFFF"
 SPARE = ("spare0", "spare1", "spare2", "spare3", "spare4")
 FILLS = (
-    "wait", "sample", "copy", "loss", "fwd", "bwd", "opt", "eval", "env", "act", "comm", "input", "output", "other", *SPARE,
+    "wait", "sample", "copy", "loss", "fwd", "bwd", "opt", "eval", "env", "act", "comm", "input", "output", "other",
+    "idle-copy", "idle-sync", "idle-launch", "idle-host", *SPARE,
 )  # fmt: skip
 STROKES = ("ink", "ink2", "ink3", "rule", "grid", "paper", "good", "bad")
 
@@ -36,6 +38,7 @@ LIGHT = _theme(
     wait="#E58A27", sample="#F7C58B", copy="#FBE3BD",
     loss="#CBE1F6", fwd="#93BFE4", bwd="#3878B4", opt="#153F6B", eval="#9A8FDD",
     env="#586934", act="#8FAA56", comm="#A4427B", input="#7B4B40", output="#D3A08E", other="#D9D6CF",
+    **{"idle-copy": "#9A6A38", "idle-sync": "#7A3F0E", "idle-launch": "#DC5A25", "idle-host": "#E3B23C"},
     spare0="#2AA58D", spare1="#5E56B7", spare2="#DB8CA8", spare3="#8F6527", spare4="#4A5A66",
 )  # fmt: skip
 DARK = _theme(
@@ -44,6 +47,7 @@ DARK = _theme(
     wait="#EE9A3C", sample="#F6CB95", copy="#8A6432",
     loss="#C6E0F7", fwd="#8FC1EA", bwd="#3A79B8", opt="#2A5688", eval="#A79DE8",
     env="#6B9666", act="#9FE0BE", comm="#B3548C", input="#8A5549", output="#D9A999", other="#66655F",
+    **{"idle-copy": "#B08A60", "idle-sync": "#8F4A14", "idle-launch": "#E0602C", "idle-host": "#E6BC55"},
     spare0="#35B098", spare1="#6F67C4", spare2="#E09AB2", spare3="#A5803F", spare4="#7C90A0",
 )  # fmt: skip
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from ..analyze.diffs.total_changes import TotalChanges
 from ..analyze.findings import Finding
 from . import formats as f
-from .device_parts import device_parts
 from .headline import coverage_line, headlines, loss_lines, provenance, step_changes
 from .model import Recording, Report
 from .prose import sentence
@@ -51,11 +50,12 @@ def _run(report: Report) -> list[str]:
 
 
 def _step_tables(report: Report) -> list[str]:
-    phases, rows, whole = report.result("phases"), report.result("bottlenecks"), device_parts(report)
+    phases, rows, on_gpu = report.result("phases"), report.result("bottlenecks"), report.result("buckets")
     tables = []
-    if len(whole):
-        heads = {"part": "GPU", "total_ns": "Time", "window_share": "Share of the recording"}
-        tables.append(_folded("Where the recording goes", table(whole, heads)))
+    if on_gpu is not None and on_gpu.told:
+        what = "step" if on_gpu.marked else "recording"
+        heads = {"label": "GPU", "mean_ns": "Per step" if on_gpu.marked else "Time", "step_share": f"Share of the {what}"}
+        tables.append(_folded(f"Where the {what} goes on the GPU", table(on_gpu.whole, heads)))
     if phases is not None:
         heads = {"phase": "Phase", "mean_ns": "Per step", "phase_share": "Share of the step"}
         tables.append(_folded("Phases", table(phases.ranked, heads)))

@@ -6,7 +6,6 @@ from rich.table import Table
 from rich.text import Text
 
 from . import formats as f
-from .device_parts import device_parts
 from .headline import Change, coverage_line, headlines, loss_lines, step_changes
 from .model import Report
 from .prose import sentence
@@ -61,9 +60,9 @@ def _run(report: Report, width: int) -> list[RenderableType]:
         parts += [_grid(view, width), Text("")]
     if report.findings:
         parts += [_findings(report), Text("")]
-    if len(whole := device_parts(report)):
-        heads = {"part": "GPU", "total_ns": "Of the recording", "window_share": "Share"}
-        parts += [_grid(table(whole, heads), width), Text("")]
+    if (on_gpu := report.result("buckets")) is not None and on_gpu.told:
+        of = ("Per step", "Of the step") if on_gpu.marked else ("Time", "Of the recording")
+        parts += [_grid(table(on_gpu.whole, {"label": "GPU", "mean_ns": of[0], "step_share": of[1]}), width), Text("")]
     phases, rows, gpu = report.result("phases"), report.result("bottlenecks"), report.result("gpu_kernels")
     if phases is not None and phases.marked:
         heads = {"phase": "Phase", "mean_ns": "Per step", "phase_share": "Of the step"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..analyze.analyses.buckets import bucket_name
 from ..analyze.device_measures import of_devices
 from ..analyze.findings import Evidence, Finding
 from ..analyze.loading.trouble import SENTENCES
@@ -183,6 +184,7 @@ def _steps(report: Report) -> list[Json]:
     if steps is None:
         return []
     device_times = [] if on_gpu is None else [_device_times(rows) for _, rows in on_gpu.rows.groupby("step")]
+    in_buckets = _step_buckets(report)
     return [
         {
             "index": index,
@@ -194,9 +196,23 @@ def _steps(report: Report) -> list[Json]:
             "partial": bool(r["partial"]),
             "outlier": bool(r["outlier"]),
             **(device_times[index] if device_times else {}),
+            **({} if in_buckets is None else {"buckets_us": in_buckets.get(index)}),
         }
         for index, r in enumerate(steps.rows.to_dict("records"))
     ]
+
+
+def _step_buckets(report: Report) -> dict[int, Json] | None:
+    """By step, of those that can be told: bucket -> time, of several devices by device."""
+    found = report.result("buckets")
+    if found is None:
+        return None
+    rows, steps = found.all_steps.rows, found.all_steps.rows.index.get_level_values("step")
+    names = [bucket_name(kind, of) for kind, of in rows.columns]
+    by_device = rows.set_axis(names, axis=1).droplevel("step").map(us)
+    return {
+        step: of_devices({str(d): times.to_dict() for d, times in by_device[steps == step].iterrows()}) for step in steps.unique()
+    }
 
 
 def _device_times(rows: pd.DataFrame) -> Json:

@@ -5,7 +5,8 @@ from make_trace import Event, annotation, frame, kernel, launch, make_trace, op,
 from shared_data import TRACES, names, shared_trace
 
 from longpole.analyze.analyses.gpu_kernels import gpu_kernels
-from longpole.analyze.analyses.idle_causes import CAUSES, IdleCauses, idle_causes
+from longpole.analyze.analyses.idle_causes import IdleCauses, idle_causes
+from longpole.analyze.gap_causes import CAUSES
 from longpole.capture.errors import MissingData
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"

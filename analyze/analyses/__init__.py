@@ -6,6 +6,7 @@ from typing import Any
 from ..forms import form
 from ..trace import Trace
 from .bottlenecks import bottlenecks
+from .buckets import buckets
 from .call_tree import call_tree
 from .collectives import collectives
 from .compiled_regions import compiled_regions
@@ -32,7 +33,8 @@ from .synchronisations import synchronisations
 
 ANALYSES = {
     "Step time": steps,
-    "Where the step goes": phases,
+    "Where the step goes: GPU": buckets,
+    "Where the step goes: CPU": phases,
     "Why the GPU idles": idle_causes,
     "GPU": gpu_kernels,
     "GPU in each step": gpu_steps,

@@ -11,17 +11,13 @@ from ...capture.errors import MissingData
 from .. import trace as t
 from ..device_measures import of_devices
 from ..durations import repaired_work
-from ..intervals import covered, union
 from ..kernels import COMPUTE, COPY, work_class
 from ..step_marks import PROFILER_STEP
-from ..step_work import StepWork, busy_by_group, step_work
-from ..trace import Ids, Ints, Mask, Trace
+from ..step_work import StepWork, busy_by_group, busy_inside, step_work
+from ..trace import Ids, Trace
 
-PARTS = {
-    "busy_ns": "busy", "idle_ns": "idle", "compute_ns": "computing", "comm_exposed_ns": "communication without computing",
-    "copy_exposed_ns": "copies without either", "launched_ns": "work that the step launched",
-}  # fmt: skip
-TIMES = [*PARTS, "busy_share"]
+PARTS = {"busy_ns": "busy", "idle_ns": "idle", "launched_ns": "work that the step launched"}
+TIMES = [*PARTS, "compute_ns", "comm_exposed_ns", "copy_exposed_ns", "busy_share"]
 OWN = ["launched_ns", "kernel_count"]  # by launch
 
 
@@ -90,7 +86,7 @@ def gpu_steps(trace: Trace) -> GpuSteps:
 def _device(trace: Trace, found: StepWork, device: int, kind: Ids) -> pd.DataFrame:
     steps, work, mine = found.steps, repaired_work(trace), trace.device.device == device
     parts = (mine, mine & (kind != COPY), mine & (kind == COMPUTE))
-    busy, without_copies, compute = (_inside(trace, steps, rows) for rows in parts)
+    busy, without_copies, compute = (busy_inside(trace, steps, rows) for rows in parts)
     launched = busy_by_group(found.step[mine], work.start_ns[mine], work.end_ns[mine], len(steps))
     kernels = found.step[mine & (trace.device.category == t.KERNEL) & (found.step >= 0)]
     rows = pd.DataFrame({
@@ -104,9 +100,3 @@ def _device(trace: Trace, found: StepWork, device: int, kind: Ids) -> pd.DataFra
     rows.loc[steps["aside"] | (found.strays is not None), OWN] = float("nan")
     rows.loc[found.incomplete, "kernel_count"] = float("nan")
     return rows
-
-
-def _inside(trace: Trace, steps: pd.DataFrame, rows: Mask) -> Ints:
-    """How much of each step the work in those rows covers."""
-    work = union(trace.device.start_ns[rows], repaired_work(trace).end_ns[rows])
-    return covered(*work, steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy())

@@ -8,6 +8,7 @@ from ..svg import Medium, Svg, clip, coord, nice_ticks, shortened, spread, text_
 from .parts import BASELINE, CUT
 from .rows import Chart, Part, StepColumn, largest_parts
 
+LEGEND_ROOM, LEGEND_GAP = 122, 150  # of the names beside the columns: their text, and all
 MOST_COLUMNS = 120  # narrower columns than 4 px are no longer seen one by one
 
 
@@ -118,7 +119,7 @@ def _plot(medium: Medium, columns: Sequence[_Column], phases: Sequence[Part], me
         # One step that compiled or stalled would flatten all others.
         highest_ns = max([median_ns * 1.5, *(c.total_ns for c in columns if c.total_ns <= CUT * median_ns)])
     highest_ns = max(highest_ns, median_ns, 1)
-    left, room = 36 * medium.scale, medium.width - (36 + 132) * medium.scale
+    left, room = 36 * medium.scale, medium.width - (36 + LEGEND_GAP) * medium.scale
     column_width = min(room / max(len(columns), 1), 44 * medium.scale)
     height = max(118 * medium.scale, len(phases) * medium.small_size * 1.3)
     right = left + column_width * max(len(columns), 1)
@@ -167,7 +168,7 @@ def _draw_cuts(svg: Svg, plot: _Plot, columns: Sequence[_Column]) -> None:
 
 def _legend_names(medium: Medium, plot: _Plot, columns: Sequence[_Column], phases: Sequence[Part]) -> list[tuple[str, str]]:
     """Fill and text of each entry; a single step has its times there too."""
-    room = 104 * medium.scale
+    room = max(LEGEND_ROOM * medium.scale, medium.width - plot.right - (LEGEND_GAP - LEGEND_ROOM) * medium.scale)
     names = [(phase.fill, clip(phase.label, medium.small_size, room)) for phase in phases]
     if len(columns) != 1:
         return names

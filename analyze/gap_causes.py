@@ -1,0 +1,149 @@
+"""Idle gaps -> their causes, in each step: what the thread is doing that launches the next work, each instant once.
+
+An instant gets the first cause that holds on the thread of the call behind the work that ends the gap, in this order: inside a
+data loader; inside a copy call; inside a synchronisation, which is `other`; from the end of a synchronisation to the next launch;
+inside a launch or within NEAR_LAUNCH_NS of one; inside any other range, a step included.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+
+from . import trace as t
+from .gpu_gaps import Gaps, idle_gaps, loader_ranges
+from .intervals import covered, union
+from .launches import is_launch
+from .links import calls_named, launching_call
+from .step_marks import marked_steps
+from .step_time import row_at
+from .syncs import NOT_TOLD, Syncs, syncs
+from .trace import HostRanges, Ids, Ints, Mask, Trace
+
+CAUSES = ("input_pipeline", "h2d_wait", "synchronization", "launch", "host", "other")
+INPUT, COPY, SYNC, LAUNCH, HOST, OTHER = range(len(CAUSES))
+NEAR_LAUNCH_NS = 10_000  # the way of a launch to the GPU and of its end back take a few microseconds each
+NOBODY = -1  # the thread of a gap next to work none of which has a call
+
+
+@dataclass(frozen=True, eq=False)
+class IdleTime:
+    """Idle gaps, cut at the borders of steps: one row a piece, by device and time.
+
+    `gap`: row of `idle_gaps`; `step`: row of `marked_steps`, or -1 between steps (those set aside cut nothing); `by_cause`: a row
+    for each of CAUSES, which add up to the piece.
+    """
+
+    device: Ids
+    gap: Ids
+    step: Ids
+    by_cause: Ints
+
+
+@lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
+def idle_time(trace: Trace) -> IdleTime:
+    """All idle time of all devices with its causes, also where idle time is withheld: callers ask for that."""
+    gaps, marked = idle_gaps(trace), marked_steps(trace)
+    own = np.flatnonzero(~marked["aside"])
+    begin, stop = marked["start_ns"].to_numpy()[own], marked["end_ns"].to_numpy()[own]
+    pieces, gap = _cut(gaps, np.unique(np.concatenate((begin, stop))))
+    step = np.append(own, -1)[row_at(begin, stop, pieces.start)]
+    return IdleTime(pieces.device, gap, step, _by_cause(trace, pieces, _launching_thread(trace, gaps)[gap]))
+
+
+def _cut(gaps: Gaps, borders: Ints) -> tuple[Gaps, Ids]:
+    """The gaps cut at the borders inside them; and for each piece the row of its gap."""
+    first = np.searchsorted(borders, gaps.start, side="right")
+    count = np.searchsorted(borders, gaps.end) - first + 1
+    gap = np.repeat(np.arange(len(count)), count)
+    place = np.arange(len(gap)) - np.repeat(np.cumsum(count) - count, count)  # 0: the first piece of its gap
+    border = np.append(borders, 0)[np.minimum(first[gap] + place, len(borders))]
+    end = np.where(place == count[gap] - 1, gaps.end[gap], border)
+    start = np.where(place == 0, gaps.start[gap], np.roll(end, 1))
+    return Gaps(start, end, gaps.device[gap]), gap
+
+
+def _by_cause(trace: Trace, gaps: Gaps, thread: Ids) -> Ints:
+    """For each cause the time that it has in each gap."""
+    kinds, waits = _Kinds.of(trace), syncs(trace)
+    found = np.zeros((len(CAUSES), len(gaps.start)), np.int64)
+    found[OTHER] = gaps.end - gaps.start
+    unplaced = waits.thread == NOT_TOLD  # a wait without a call may be of any thread that launches work for its device
+    keys = np.stack((thread, gaps.device if unplaced.any() else np.zeros_like(thread)), axis=1)
+    for key in np.unique(keys[thread != NOBODY], axis=0):
+        mine, (one, device) = (keys == key).all(axis=1), key.tolist()
+        own_waits = waits[(waits.thread == one) | unplaced & np.isin(waits.device, (device, NOT_TOLD))]
+        claims = _claims(trace.host, kinds, trace.host.thread == one, own_waits)
+        found[:, mine] = _claimed(claims, gaps.start[mine], gaps.end[mine])
+    return found
+
+
+def _launching_thread(trace: Trace, gaps: Gaps) -> Ids:
+    """For each gap, the thread of the call behind the work that ends it.
+
+    Where that has no call, of the next work of the device that has one; after all of these, of the last one; else NOBODY.
+    """
+    call = launching_call(trace)
+    thread = np.full(len(gaps.start), NOBODY)
+    for device in np.unique(gaps.device):
+        mine, known = gaps.device == device, np.flatnonzero((trace.device.device == device) & (call >= 0))
+        if len(known):
+            known = known[np.argsort(trace.device.start_ns[known], kind="stable")]
+            following = np.searchsorted(trace.device.start_ns[known], gaps.end[mine])
+            thread[mine] = trace.host.thread[call[known[np.minimum(following, len(known) - 1)]]]
+    return thread
+
+
+@dataclass(frozen=True, eq=False)
+class _Kinds:
+    """Which host ranges are of each kind."""
+
+    loads: Mask
+    copies: Mask
+    launches: Mask
+    rest: Mask  # and all of these, and the calls that wait
+
+    @classmethod
+    def of(cls, trace: Trace) -> Self:
+        copies = calls_named(trace, lambda name: "Memcpy" in name)
+        return cls(loader_ranges(trace), copies, calls_named(trace, is_launch), trace.host.category != t.OVERHEAD)
+
+
+def _claims(host: HostRanges, kinds: _Kinds, on_thread: Mask, waits: Syncs) -> Iterator[tuple[int, Ints, Ints]]:
+    """Causes and the times that they claim on a thread: an earlier claim goes first."""
+
+    def spans(kind: Mask) -> tuple[Ints, Ints]:
+        rows = kind & on_thread
+        return host.start_ns[rows], host.end_ns[rows]
+
+    launch_start, launch_end = spans(kinds.launches)
+    yield INPUT, *spans(kinds.loads)
+    yield COPY, *spans(kinds.copies)
+    yield OTHER, waits.start_ns, waits.end_ns
+    yield SYNC, *_until_next(waits.end_ns, launch_start)
+    yield LAUNCH, launch_start - NEAR_LAUNCH_NS, launch_end + NEAR_LAUNCH_NS
+    yield HOST, *spans(kinds.rest)
+
+
+def _until_next(moment: Ints, start: Ints) -> tuple[Ints, Ints]:
+    """From each moment to the next start; nothing where there is none."""
+    start = np.sort(start)
+    following = np.searchsorted(start, moment)
+    comes = following < len(start)
+    return moment[comes], start[following[comes]]
+
+
+def _claimed(claims: Iterable[tuple[int, Ints, Ints]], low: Ints, high: Ints) -> Ints:
+    """For each cause the time that it gets in each window [low, high); what nobody claims is `other`."""
+    found = np.zeros((len(CAUSES), len(low)), np.int64)
+    start = end = np.empty(0, np.int64)
+    taken = np.zeros(len(low), np.int64)
+    for cause, more_start, more_end in claims:
+        start, end = union(np.append(start, more_start), np.append(end, more_end))
+        reached = covered(start, end, low, high)
+        found[cause] += reached - taken
+        taken = reached
+    found[OTHER] += high - low - taken
+    return found
