@@ -88,6 +88,10 @@ def of_run(summary: dict[str, Any]) -> Known:
         len({k["name"] for k in summary["kernels"]}),
         len(summary["devices"]),
     ]
+    in_buckets = measures.get("step_buckets_us", {})
+    by_kind = [sum(us for name, us in in_buckets.items() if name.startswith(kind)) for kind in ("compute", "idle")]
+    known.times_us += [*in_buckets.values()]
+    known.per_cent += [us / mean * 100 for us in (*in_buckets.values(), *by_kind)]
     if "unprofiled_step_median_us" in measures:
         known.plain.append(measures["step_median_us"] / measures["unprofiled_step_median_us"])
     selves = {name: us / measures["step_count"] for name, us in measures["step_self_us"].items()}
