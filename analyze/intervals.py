@@ -13,7 +13,7 @@ from .trace import Ids, Ints
 
 BLOCK_COUNT = 2**18  # queries looked at together: enough to outweigh the calls, few enough to take little memory
 NEAR_COUNT = 2**16  # the same of rows whose answers are near: their columns fit a core's cache
-LEAPS = 16  # nearly all answers are found in fewer
+LEAPS = 64  # nearly all answers are found in fewer
 
 
 def union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
