@@ -36,6 +36,7 @@ MARKED_BY_TORCH = {
 }
 PHASE_PREFIX = "longpole.phase#"
 OPTIMIZER_RANGE = "Optimizer.step#"
+COLD_FACTOR = 3  # times the median: a first step that sets up caches and threads, not one of a loader's bursts
 ENGINE_GAP_NS = 1_000_000  # autograd's own work between two nodes takes microseconds; a longer pause is something else
 BACKWARD_NODE = "autograd::engine::evaluate_function"
 OTHER_ROW, BACKWARD_ROW, OUTSIDE_ROW = 0, 1, 0  # of _Labels
@@ -50,12 +51,16 @@ class StepTime:
     Phase and name are categorical: there can be a row for every operator call.
 
     `steps`: the counted rows of marked_steps. `phases`: those that occur, known ones in the order of a training step, then the
-    user's own, then other.
+    user's own, then other. `marks`: where phases lie. `unprofiled_share`: unprofiled ÷ profiled mean step, None where the
+    recording has no step without the profiler.
     """
 
     steps: pd.DataFrame
     rows: pd.DataFrame
     phases: Sequence[str]
+    marks: Cover  # `owner`: row of `marked`
+    marked: np.ndarray  # phases as text
+    unprofiled_share: float | None
 
     @property
     def count(self) -> int:
@@ -136,7 +141,17 @@ def step_time(trace: Trace) -> StepTime:
     rows = _summed(_pieces(trace, counted, labels, phases), _calls(trace, counted, labels, phases), labels, counted)
     seen = set(rows["phase"].unique())
     own = sorted(seen - set(PHASES))
-    return StepTime(counted, rows, [*[p for p in PHASES[:-1] if p in seen], *own, *[OTHER] * (OTHER in seen)])
+    named = [*[p for p in PHASES[:-1] if p in seen], *own, *[OTHER] * (OTHER in seen)]
+    return StepTime(counted, rows, named, phases, labels.phases, _unprofiled_share(trace, counted))
+
+
+def _unprofiled_share(trace: Trace, counted: pd.DataFrame) -> float | None:
+    """Of means: that of workers' bursts is no step's time, and what stalls the profiled steps is in their parts as well."""
+    unprofiled = np.array(trace.manifest.unprofiled_step_ns if trace.manifest else ())
+    if not len(unprofiled):
+        return None
+    warm = unprofiled[unprofiled <= COLD_FACTOR * np.median(unprofiled)]
+    return float(warm.mean()) / float(counted["step_ns"].mean())
 
 
 def phases_at(trace: Trace, moment: Ints) -> tuple[Ids, np.ndarray]:

@@ -65,4 +65,8 @@ def _named(trace: Trace, beginning: str) -> t.Mask:
 
 
 def _device_waits(trace: Trace) -> t.Mask:
-    return np.array([name.endswith(("DeviceSynchronize", "CtxSynchronize")) for name in trace.names], bool)
+    return np.array([is_device_wait(name) for name in trace.names], bool)
+
+
+def is_device_wait(name: str) -> bool:
+    return name.endswith(("DeviceSynchronize", "CtxSynchronize"))

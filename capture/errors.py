@@ -4,6 +4,7 @@
     ├── CaptureError   profiling could not start or finish
     ├── BundleError    a path is not a bundle or trace that can be read
     ├── MissingData    an analysis needs what was not captured
+    ├── ChangeError    a what-if names something that cannot be changed, or that the trace does not hold
     └── RenderError    a report cannot be written as asked
 
 Each message is complete in itself: what is wrong, where, and what to do next. Anything else that escapes is a bug.
@@ -24,6 +25,10 @@ class BundleError(LongpoleError):
 
 class MissingData(LongpoleError):  # noqa: N818 - it is shown to users as the reason why a section is empty
     """An analysis needs what was not captured; the message names the capture option to turn on."""
+
+
+class ChangeError(LongpoleError):
+    """A what-if cannot be replayed as written; the message says what can."""
 
 
 class RenderError(LongpoleError):

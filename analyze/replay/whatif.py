@@ -1,0 +1,135 @@
+"""Trace and changes -> what each would save per step, by replaying all of them together; a range where that cannot be told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..durations import repaired_work
+from ..statistics import Floats
+from ..trace import Trace
+from .bounds import least_step_ns
+from .careful import pinned
+from .changes import Effect, joint_effect
+from .edges import CALL, CONT, PIN
+from .graph import Graph, graph
+from .quality import Quality, quality
+from .steps import FIRST_START, completed
+from .sweep import step_times, sweep
+from .what import WhatIf, parse
+
+__all__ = ["Prediction", "WhatIf", "parse", "predict"]
+
+CUT = -1e18  # the weight of an edge that is gone: earlier than all else
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What a candidate saves per step, the mean over the kept steps.
+
+    `point`: whether `saving_ns` is a prediction; otherwise it is what the replay says all the same, `reason` tells why it is not
+    to be trusted, and only the range counts. `high_ns` is never more than `removed_ns`: the time that the change takes out and
+    the waits that it releases, as if nothing else had to wait. `whole_saving_share`: of the recording from the start of its first
+    step to the last completion; more than that of steps where the first one works off what was launched before the recording.
+    """
+
+    changes: tuple[WhatIf, ...]
+    saving_ns: float
+    low_ns: float
+    high_ns: float
+    point: bool
+    reason: str | None
+    removed_ns: float
+    step_ns: Floats  # the new time of each kept step
+    measured_ns: Floats  # and the old one
+    whole_saving_share: float
+
+
+def predict(trace: Trace, candidates: Sequence[tuple[WhatIf, ...]]) -> list[Prediction]:
+    """One prediction a candidate, which is one change or several at once. ChangeError where a pattern matches nothing."""
+    if not candidates:
+        return []
+    found, known = graph(trace), quality(trace)
+    effects = [joint_effect(found, changes) for changes in candidates]
+    done = _replayed(found, effects)
+    new, whole = step_times(found, done), _whole_savings(found, done)
+    careful = _careful_savings(found, effects) if known.reason else np.zeros(len(candidates))
+    return [
+        _prediction(found, known, changes, effects[n], new[:, n], float(careful[n]), float(whole[n]))
+        for n, changes in enumerate(candidates)
+    ]
+
+
+def _replayed(found: Graph, effects: Sequence[Effect]) -> pd.DataFrame:
+    return sweep(found, np.stack([changed_weights(found, effect) for effect in effects], axis=1))
+
+
+def _whole_savings(found: Graph, done: pd.DataFrame) -> Floats:
+    """Of the time from the start of the first step to the last completion."""
+    measured = completed(found.completions, found.nodes.time_ns[:, None])[0]
+    if FIRST_START not in done.index or (whole := float(measured.max() - measured.loc[FIRST_START])) <= 0:
+        return np.zeros(done.shape[1])
+    return 1 - (done.max() - done.loc[FIRST_START]).to_numpy() / whole
+
+
+def changed_weights(found: Graph, effect: Effect) -> Floats:
+    """Weights with residuals after the changes."""
+    weight = np.maximum(0, found.weight_ns - scalable(found) * (1 - effect.keep)) + found.residual_ns
+    return np.where(effect.cut, CUT, weight)
+
+
+def scalable(found: Graph) -> Floats:
+    """The part of each generic weight that changes scale: of work beside long work the time of that work."""
+    scaled = found.weight_ns.copy()
+    beside, work = np.flatnonzero(found.edges.kind == CONT), repaired_work(found.trace)
+    row = found.edges.work[beside]
+    scaled[beside] = work.end_ns[row] - work.start_ns[row]
+    return scaled
+
+
+def _careful_savings(found: Graph, effects: Sequence[Effect]) -> Floats:
+    """With all that is unexplained held where it was measured within its step."""
+    held, origin = pinned(found)
+    on_held = [effect.on(origin) for effect in effects]
+    new = step_times(held, _replayed(held, on_held))
+    return held.steps["measured_ns"].to_numpy().mean() - new.mean(axis=0) if len(held.steps) else np.zeros(len(effects))
+
+
+def _prediction(
+    found: Graph, known: Quality, changes: tuple[WhatIf, ...], effect: Effect, new: Floats, careful: float, whole: float
+) -> Prediction:
+    measured = found.steps["measured_ns"].to_numpy().astype(np.float64)
+    if not len(measured):
+        return Prediction(changes, 0.0, 0.0, 0.0, False, "not predicted, because no step is whole", 0.0, new, measured, whole)
+    removed = min(removed_ns(found, effect), float(measured.mean()))
+    # Of endless equal steps a saving is never negative nor more than what is removed; of a few, the first may shorten more.
+    saving = float(np.clip((measured - new).mean(), 0, removed))
+    if known.reason:
+        ceiling = max(saving, min(removed, float(measured.mean()) - least_step_ns(found, effect)))
+        low = float(np.clip(careful, 0, saving))
+        return Prediction(
+            changes, saving, low, ceiling, False, f"not predicted, because {known.reason}", removed, new, measured, whole
+        )  # fmt: skip
+    margin = (known.worst_structural + known.unexplained_share) * float(measured.mean())
+    low = 0.0 if any(change.is_ceiling for change in changes) else max(0.0, saving - margin)
+    return Prediction(changes, saving, low, min(removed, saving + margin), True, None, removed, new, measured, whole)
+
+
+def removed_ns(found: Graph, effect: Effect) -> float:
+    """Per kept step: the time that the changes take out of edges that end in kept steps, and the calls whose waits are gone."""
+    before, after = found.weight_ns + found.residual_ns, changed_weights(found, effect)
+    gone = np.where(after <= CUT, 0, before - after)
+    gone[np.isin(found.edges.kind, (CONT, PIN))] = 0
+    released = np.zeros(len(found.nodes), bool)
+    released[found.edges.target[after <= CUT]] = True
+    waits = (found.edges.kind == CALL) & released[found.edges.target]
+    gone[waits] = found.edges.measured_ns[waits]
+    until = found.nodes.time_ns[found.edges.target]
+    since, last = _kept_span(found)
+    return float(gone[(until > since) & (until <= last)].sum()) / max(1, len(found.steps))
+
+
+def _kept_span(found: Graph) -> tuple[int, int]:
+    done = completed(found.completions, found.nodes.time_ns[:, None])[0]
+    return int(done.loc[found.steps["before"]].min()), int(done.loc[found.steps["row"]].max())
