@@ -9,6 +9,7 @@ from typing import Any
 
 from . import health
 from .bundle import BundleFile, HealthNote, Manifest, RankFiles, described, write_atomically, write_manifest
+from .core_time import CoreTime
 from .errors import CaptureError
 from .machine import machine_facts, program_facts, version_facts
 from .snapshot import EVENT_BUDGET, encoded, snapshot
@@ -32,11 +33,17 @@ class About:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the loop went: whole steps recorded, wall times of the steps before, and why it ended early, if it did."""
+    """How the loop went: whole steps recorded, wall times of the steps before, and why it ended early, if it did.
+
+    `unprofiled_core`: of the loop's thread in the steps before; None where there were none.
+    `loader_workers`: worker processes of the DataLoader that the loop goes through, None where it is something else.
+    """
 
     recorded_steps: int
     unprofiled_step_ns: tuple[int, ...]
     ended_early: HealthNote | None
+    unprofiled_core: CoreTime | None = None
+    loader_workers: int | None = None
 
 
 def write_bundle(staging: Staging, plan: Plan, window: Window, about: About, outcome: Outcome) -> None:
@@ -85,7 +92,10 @@ def packed(export: Path, trace: Path) -> Path:
 def options_of(plan: Plan, window: Window, outcome: Outcome) -> dict[str, Any]:
     """The plan, flat, and what came of it."""
     activities = "cpu,cuda" if window.cuda else "cpu"
-    return asdict(plan) | {"activities": activities, "recorded_steps": outcome.recorded_steps}
+    core = outcome.unprofiled_core
+    facts = {"recorded_steps": outcome.recorded_steps, "loader_workers": outcome.loader_workers}
+    facts |= {"unprofiled_cpu_ns": core and core.cpu_ns, "unprofiled_core_wait_ns": core and core.waited_ns}
+    return asdict(plan) | {"activities": activities, **facts}
 
 
 def trace_notes(check: health.TraceCheck, plan: Plan, window: Window, outcome: Outcome) -> list[HealthNote]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .assemble import About, Outcome, write_bundle
 from .bundle import HealthNote
+from .core_time import CoreTime, core_time
 from .errors import CaptureError
 from .machine import model_facts
 from .staging import Staging, discard, prepared
@@ -87,6 +88,8 @@ class Recorder:
         self._about = about
         self._steps_run = 0
         self._unprofiled_step_ns: list[int] = []
+        self._unprofiled_core: CoreTime | None = None
+        self._loader_workers: int | None = None
         self._staging: Staging = prepared(folder, force=force)
         try:
             self._window = Window(plan, self._staging.hidden)
@@ -102,6 +105,8 @@ class Recorder:
         """Yield every item; one step is fetching an item and what the loop does with it."""
         if self._steps_run == 0 and not self._window.running:
             self._began_ns = time.perf_counter_ns()  # what the block did before its loop belongs to no step
+            self._core_began = core_time()
+        self._loader_workers = _workers(items)
         iterator = iter(items)
         while not self.done:
             try:
@@ -134,12 +139,14 @@ class Recorder:
         if self._plan.wait == 0:
             self._window.start()
         self._began_ns = time.perf_counter_ns()
+        self._core_began = core_time()
 
     def _advance(self, step_ns: int) -> None:
         self._steps_run += 1
         if self._steps_run <= self._plan.wait:
             self._unprofiled_step_ns.append(step_ns)
             if self._steps_run == self._plan.wait:
+                self._unprofiled_core = core_time().since(self._core_began)
                 self._window.start()
             return
         if self._steps_run == self._plan.steps_before_window:
@@ -152,7 +159,8 @@ class Recorder:
         self.done = True
         self._window.stop()
         recorded = self._steps_run - self._plan.steps_before_window
-        outcome = Outcome(recorded, tuple(self._unprofiled_step_ns), ended_early)
+        unprofiled = tuple(self._unprofiled_step_ns)
+        outcome = Outcome(recorded, unprofiled, ended_early, self._unprofiled_core, self._loader_workers)
         write_bundle(self._staging, self._plan, self._window, self._about, outcome)
 
     def _leave(self, failure: BaseException | None) -> None:
@@ -189,6 +197,12 @@ def phase_range(name: str) -> str:
     plain = unicodedata.normalize("NFKD", str(name)).encode("ascii", "ignore").decode("ascii")
     kept = "".join(character for character in plain if character.isprintable() and character not in '"\\')
     return PHASE_PREFIX + (kept.strip() or "unnamed")
+
+
+def _workers(items: object) -> int | None:
+    """Worker processes of a DataLoader."""
+    workers = getattr(items, "num_workers", None)
+    return workers if isinstance(workers, int) else None
 
 
 def _known_mode(mode: str | None) -> str | None:

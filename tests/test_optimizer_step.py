@@ -19,7 +19,7 @@ def test_an_optimizer_that_takes_one_parameter_at_a_time_is_found():
     assert found.rows["calls_count"].tolist() == [16, 16]
     assert found.rows["ops_ns"].tolist() == [80_000, 80_000]
     (finding,) = found.findings
-    # thirty of the 32 calls go, 5 us each, and one of 40 us comes; with no Python around them nothing is sure
+    # thirty of the 32 calls go, 5 us each, and one of 40 us comes; what comes may also cost all of it
     assert (finding.low_ns, finding.saving_ns, finding.high_ns) == (0, 110_000, 160_000)
     assert (finding.id, finding.bound, finding.phase) == ("optimizer_step", "host", "optimizer")
 
@@ -28,10 +28,10 @@ def test_few_small_parameters_are_not_worth_it():
     assert optimizer_step(make_trace(one_by_one(4))).findings == ()  # six calls of 5 us against one of 40 us
 
 
-def test_the_python_around_the_calls_goes_for_sure():
+def test_the_python_around_the_calls_goes_with_them():
     adds = [op("aten::add_", 10 * i, 10 * i + 4) for i in range(16)]
     (finding,) = optimizer_step(make_trace([step(1, 0, 200), annotation("Optimizer.step#SGD.step", 0, 160), *adds])).findings
-    assert (finding.low_ns, finding.saving_ns) == (90_000, 110_000)  # fifteen of sixteen: 6 us of Python, 4 us of dispatch each
+    assert (finding.low_ns, finding.saving_ns) == (0, 110_000)  # fifteen of sixteen: 6 us of Python, 4 us of dispatch each
 
 
 def test_long_operators_are_arithmetic_that_stays():

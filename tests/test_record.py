@@ -376,3 +376,21 @@ def test_importing_longpole_capture_does_not_import_torch():
     code = "import sys, longpole.capture, longpole.capture.workloads; print('torch' in sys.modules, 'gymnasium' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_cpu_time_of_the_unprofiled_steps_tells_waiting_from_work(tmp_path: Path):
+    with record(tmp_path / "run", **PLAN) as rec:
+        for _ in rec.steps(range(NEEDED)):
+            time.sleep(0.02)
+    manifest = read_manifest(tmp_path / "run")
+    assert 0 < manifest.options["unprofiled_cpu_ns"] < sum(manifest.unprofiled_step_ns) / 2
+
+
+def test_the_workers_of_a_loader_are_noted(tmp_path: Path):
+    loader = torch.utils.data.DataLoader(list(range(NEEDED)))
+    with record(tmp_path / "run", **PLAN) as rec:
+        for _ in rec.steps(loader):
+            pass
+    assert read_manifest(tmp_path / "run").options["loader_workers"] == 0
+    run_loop(tmp_path / "other")
+    assert read_manifest(tmp_path / "other").options["loader_workers"] is None

@@ -49,6 +49,11 @@ def test_layers_and_parameters_repeat_operators_without_a_loop(name: str):
     assert found.findings == ()
 
 
+def test_what_a_loader_does_between_operators_is_not_theirs():
+    (loop,) = repeated_ops(make_trace(turns(20, phase_name="data_loading"))).findings
+    assert loop.saving_ns == loop.low_ns == pytest.approx(95_000)
+
+
 def test_a_gpu_run_gets_no_finding():
     found = repeated_ops(make_trace(turns(20), [kernel("k", 0, 5)]))
     assert len(found.rows) == 1

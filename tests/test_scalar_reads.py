@@ -15,10 +15,23 @@ def test_reads_are_counted_by_phase_with_their_whole_calls():
     assert found.rows["step_ns"].tolist() == [16_000, 10_000]
 
 
-def test_all_reads_but_one_could_go():
+def test_a_loop_of_reads_goes_with_the_python_between():
     (finding,) = scalar_reads(make_trace(STEP, READS)).findings
-    assert (finding.low_ns, finding.saving_ns, finding.high_ns) == (0, 12_000, 16_000)
-    assert (finding.id, finding.bound, finding.phase) == ("scalar_reads", "host", "loss")
+    assert (finding.low_ns, finding.saving_ns, finding.high_ns) == (0, 17_000, 34_000)  # from the first call to the last
+    assert (finding.id, finding.bound, finding.phase, finding.confidence) == ("scalar_reads", "host", "loss", "medium")
+
+
+def test_a_loop_begins_with_what_makes_its_first_number():
+    norms = [op("aten::norm", 10 * i + 5, 10 * i + 8) for i in range(-1, 3)]  # 3 each, the first before the first read
+    (finding,) = scalar_reads(make_trace([step(1, -10, 100)], READS, norms)).findings
+    assert (finding.low_ns, finding.saving_ns, finding.high_ns) == (0, 19_500, 39_000)
+
+
+def test_reads_far_apart_are_no_loop_and_all_but_one_could_go():
+    work = [op("aten::mm", 20 * i + 5 + 2 * k, 20 * i + 6 + 2 * k) for i in range(4) for k in range(5)]
+    reads = [op("aten::item", 20 * i, 20 * i + 4) for i in range(4)]
+    (finding,) = scalar_reads(make_trace([step(1, 0, 100)], work, reads)).findings
+    assert (finding.low_ns, finding.saving_ns, finding.high_ns, finding.confidence) == (0, 12_000, 16_000, "low")
 
 
 def test_the_optimizers_own_reads_are_left_out():

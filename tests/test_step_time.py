@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from make_trace import Event, annotation, backward, frame, kernel, launch, make_trace, op, phase, step
+from make_trace import Event, annotation, backward, frame, kernel, launch, loop, make_bundle, make_trace, op, phase, step
 
 from longpole.analyze import step_time as step_time_module
 from longpole.analyze.step_time import phase_of, step_time
@@ -186,3 +186,9 @@ def test_a_phase_of_the_recorder_is_known_by_its_aliases_too():
     assert phase_us([step(1, 0, 100), phase("Fwd", 0, 40), phase("Encoder", 40, 70)]) == {
         "forward": 40, "Encoder": 30, "other": 30,
     }  # fmt: skip
+
+
+def test_unprofiled_steps_compare_by_their_means_without_the_cold_ones():
+    events = loop([150, 250], lambda start, end: [op("aten::mm", start, end)])
+    assert step_time(make_bundle(events, unprofiled_step_ns=(900_000, 80_000, 120_000))).unprofiled_share == 0.5
+    assert step_time(make_trace(events)).unprofiled_share is None

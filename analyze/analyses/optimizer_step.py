@@ -14,7 +14,6 @@ from ..trace import Ints, Trace
 
 GROUPED_NS = 40_000  # what a foreach or fused update of a few small tensors costs itself
 DISPATCH_NS = 10_000  # an operator on a tiny tensor takes 1 to 10 µs, all of it dispatch
-SMALL_NS = 50_000  # a mean call above this is arithmetic, and that stays
 TOGETHER = ("aten::_foreach_", "aten::_fused_")  # operators that take all parameters at once
 
 
@@ -47,7 +46,8 @@ def optimizer_step(trace: Trace) -> OptimizerStep:
     together = any(str(name).startswith(TOGETHER) for name in rows["name"])
     parameters = 0 if together else _parameters(rows, len(start) / found.count)
     one_by_one = parameters > 1 and not len(trace.device)
-    findings = notable([_one_by_one(rows, optimizer_ns, step_ns, parameters)], step_ns) if one_by_one else ()
+    worth = [_one_by_one(rows, optimizer_ns, step_ns, parameters)] if one_by_one else []
+    findings = notable(worth, step_ns, found.unprofiled_share)
     return OptimizerStep(rows, optimizer_ns, step_ns, together, parameters, findings)
 
 
@@ -84,8 +84,9 @@ def _parameters(rows: pd.DataFrame, updates: float) -> int:
 def _one_by_one(rows: pd.DataFrame, optimizer_ns: float, step_ns: float, parameters: int) -> Finding:
     """Saving: each kind of operator is called once instead of once a parameter, so the cost of the calls that go.
 
-    A call costs the Python around it and at most DISPATCH_NS of the operator's own time: the arithmetic stays. At least the
-    Python goes, unless the operators are long; at most the whole update goes.
+    A call costs the Python around it and at most DISPATCH_NS of the operator's own time: the arithmetic stays. What replaces
+    the calls costs something of its own, foreach on a CPU sometimes all of it: at least nothing is saved, at most the whole
+    update. Confidence: medium, for the estimate lies within a wide range.
     """
     calls, ops_ns = float(rows["calls_count"].sum()), float(rows["ops_ns"].sum())
     going = calls * (1 - 1 / parameters)
@@ -100,11 +101,11 @@ def _one_by_one(rows: pd.DataFrame, optimizer_ns: float, step_ns: float, paramet
             calls_count=round(calls), parameters_count=parameters, optimizer_ns=optimizer_ns, step_ns=step_ns,
         ),
         advice=Text.of(
-            "Construct it with fused=True (Adam, AdamW, SGD and Adagrad have it), on a GPU also foreach=True; the arithmetic is "
-            "the same, in one call or a few."
+            "Construct it with fused=True (Adam, AdamW, SGD and Adagrad have it), else with foreach=True, which on a CPU saves "
+            "less; the arithmetic is the same, in one call or a few."
         ),
         saving_ns=expected,
-        low_ns=min(expected, going * python_ns) if ops_ns < SMALL_NS * calls else 0.0,
+        low_ns=0.0,
         high_ns=optimizer_ns,
         confidence="medium",
         evidence=(

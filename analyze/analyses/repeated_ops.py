@@ -14,6 +14,7 @@ from ..trace import Trace
 MANY_CALLS = 12  # per step and name: fewer are the lines of a program, not the turns of a loop
 SMALL_NS = 50_000  # ten times the dispatch of an operator: work on single elements, not on batches
 LOOPED = {"data_loading", "input", "environment", "sampling", "output"}  # other phases repeat operators for layers or parameters
+LOADING = "data_loading"
 LAYER = re.compile(r"aten::(linear|addmm|mm|bmm|baddbmm|matmul|_?conv|.*convolution|.*attention|.*_norm)")  # a network runs here
 
 
@@ -46,20 +47,20 @@ def repeated_ops(trace: Trace) -> RepeatedOps:
     repeated = repeated.sort_values(["step_ns", "phase", "name"], ascending=[False, True, True], kind="stable", ignore_index=True)
     step_ns = found.step_ns
     loops = [] if len(trace.device) else [_loop(found, rows, part) for _, part in repeated.groupby("phase", sort=False)]
-    return RepeatedOps(repeated, step_ns, notable((loop for loop in loops if loop), step_ns))
+    return RepeatedOps(repeated, step_ns, notable((loop for loop in loops if loop), step_ns, found.unprofiled_share))
 
 
 def _loop(found: StepTime, rows: pd.DataFrame, part: pd.DataFrame) -> Finding | None:
     """Saving: each operator called once instead of n times, and the Python between those calls with it.
 
     At least the operators' own repeated time; at most the whole phase. The expected saving takes the Python in proportion to
-    the calls, and one call of each operator stays.
+    the calls, and one call of each operator stays; in a loader, which waits and decodes between them, it takes none.
     """
     phase = str(part["phase"].iloc[0])
     if phase not in LOOPED or rows.loc[rows["phase"] == phase, "name"].str.match(LAYER).any():
         return None
     calls, kinds, ops_ns = float(part["calls_count"].sum()), len(part), float(part["step_ns"].sum())
-    python_ns = _outside_ns(found, phase)
+    python_ns = 0.0 if phase == LOADING else _outside_ns(found, phase)
     goes = 1 - kinds / calls
     calls_share = calls / float(rows.loc[rows["phase"] == phase, "calls_count"].sum())
     step_ns = found.step_ns
