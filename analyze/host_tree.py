@@ -11,7 +11,7 @@ import numpy as np
 
 from . import trace as t
 from .durations import repaired_work
-from .intervals import Peaks, around, outer_first
+from .intervals import Peaks, around, covered, outer_first, union
 from .links import launching_call
 from .trace import HostRanges, Ids, Ints, Mask, Trace
 
@@ -166,3 +166,14 @@ class Launches:
         """For each [start, end) on the line: time of the device work that is launched there."""
         before = np.concatenate(([0], np.cumsum(self.ns)))
         return before[np.searchsorted(self.moment, end)] - before[np.searchsorted(self.moment, start)]
+
+
+def launched_in(trace: Trace, ranges: Mask) -> Mask:
+    """Which device work is launched inside one of these host ranges, on its thread."""
+    host, call = trace.host, launching_call(trace)
+    if not ranges.any() or not len(call):
+        return np.zeros(len(call), bool)
+    offset = thread_offsets(host)
+    start, end = (time[ranges] + offset[host.thread[ranges]] for time in (host.start_ns, host.end_ns))
+    moment = host.start_ns[call] + offset[host.thread[call]]
+    return (call >= 0) & (covered(*union(start, end), moment, moment + 1) > 0)

@@ -39,7 +39,7 @@ KERNEL_CLASSES = (  # the first that fits a kernel's name in lower case
     ("other", r"sort|top_?k|bucketize"),
     ("reduction", r"reduc|softmax|scan|cumsum|arg(max|min)|l2norm|lpnorm|normtwo"),
     ("elementwise", r"pointwise|multi_tensor_apply|catarray|copy|(?<!pre)fill|dropout|act_and_mul|[sg]elu|silu|swiglu"),
-    ("elementwise", r"quant|cast(?!er)|subtensorop|scal_kernel|distribution_|permute"),
+    ("elementwise", r"quant|cast(?!er)|subtensorop|scal_kernel|scalepackedtensor|_to_float_cuda|distribution_|permute"),
 )
 _CLASSES = tuple((name, re.compile(pattern)) for name, pattern in KERNEL_CLASSES)
 NO_TENSOR_CORES = re.compile(r"simt|ffma")
@@ -48,6 +48,18 @@ TENSOR_CORES = re.compile(
     r"|cutlass3x_sm(90|1\d\d)|nvjet|flash_(fwd|bwd)"
     r"|_MI\d+x\d+x\d+|mfma|xdl(ops|_)|igemm_\w+_gtcx"  # matrix cores of AMD
 )
+
+FULL_PRECISION = re.compile(  # multiplies float32 outside tensor cores: cuBLAS, CUTLASS, cuDNN, and its older engines
+    r"(maxwell|pascal|volta|turing|ampere|sm\d+)_(sgemm|scudnn)|simt_s(gemm|fprop|dgrad|wgrad)|xmma_\w+?_f32f32_f32f32_f32(?=\w*ffma)"
+    r"|(dgrad|wgrad_alg\d)_engine<float|implicit_convolve_sgemm<float|sgemm_largek"
+    r"|winograd_nonfused::winograd(?=\w+<float, float>)"
+)
+TENSILE_FULL = re.compile(r"Cijk_\w+?_SB?_(?!\w*_MI\d)")  # AMD's, without its matrix cores
+TF32 = re.compile(r"tf32|tensorop_s1688(gemm|fprop|dgrad|wgrad)_(?!b?f16)")
+HALF_WITHOUT_TENSOR_CORES = re.compile(
+    r"(maxwell|pascal|volta|turing|ampere|sm\d+)_((b?f16|fp16)_sgemm|hgemm)|simt_(h|b?f16_[hs])gemm"
+)
+MISALIGNED = re.compile(r"tensorop_\w*gemm\w*_align[12](?!\d)")  # loads 1 or 2 values at a time, not 16 bytes
 
 
 def device_class(category: str, name: str) -> str:
@@ -78,3 +90,11 @@ def has_tensor_cores(name: str) -> bool:
     """Whether the name tells that the kernel computes on tensor cores (matrix cores): of many kernels it does not tell."""
     telling = name[:TELLING_LENGTH]
     return TENSOR_CORES.search(telling) is not None and NO_TENSOR_CORES.search(telling) is None
+
+
+def full_precision(name: str) -> str | None:
+    """The part of the name that tells that a kernel multiplies float32 outside tensor cores, as most of its kind have it."""
+    telling = name[:TELLING_LENGTH]
+    if found := FULL_PRECISION.search(telling):
+        return found.group()
+    return name if TENSILE_FULL.match(telling) else None

@@ -169,19 +169,26 @@ def _source(read: Read) -> t.Source:
     header = read.header
     cuda, hip = _integer(header.cuda), _integer(header.hip)
     distributed = header.distributed if isinstance(header.distributed, dict) else {}
-    devices = header.devices if isinstance(header.devices, list) else []
+    devices = [d if isinstance(d, dict) else {} for d in header.devices] if isinstance(header.devices, list) else []
     return t.Source(
         path=read.name,
         files=(t.SourceFile(read.name, read.reading.sha256),),
         producer="unknown",
         rank=_integer(distributed.get("rank")),
         world_size=_integer(distributed.get("world_size")),
-        devices=tuple(str(d.get("name", "unknown")) if isinstance(d, dict) else "unknown" for d in devices),
+        devices=tuple(str(d.get("name", "unknown")) for d in devices),
+        device_bytes=tuple(_integer(d.get("totalGlobalMem")) or 0 for d in devices),
+        capabilities=tuple(_capability(d) for d in devices),
         runtime=None if cuda is None and hip is None else _runtime_version(cuda or hip or 0, rocm=cuda is None),
         with_shapes=bool(header.record_shapes),
         with_stacks=bool(header.with_stack),
         with_memory=bool(header.profile_memory),
     )
+
+
+def _capability(device: dict[str, Any]) -> str:
+    major, minor = _integer(device.get("computeMajor")), _integer(device.get("computeMinor"))
+    return "" if major is None or minor is None else f"{major}.{minor}"
 
 
 def _integer(value: Any) -> int | None:

@@ -142,6 +142,8 @@ class Source:
     with_shapes: bool
     with_stacks: bool
     with_memory: bool
+    device_bytes: tuple[int, ...] = ()  # the memory of each of `devices`, 0 where not told
+    capabilities: tuple[str, ...] = ()  # of each of `devices`: "8.0"; empty where not told. An AMD GPU's "9.0" is another scale
     rank_name: str = ""  # of a rank that a file holds beside others: what stands before its process ids ("TP01")
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from longpole.analyze.kernels import device_class, has_tensor_cores, kernel_class
+from longpole.analyze.kernels import device_class, full_precision, has_tensor_cores, kernel_class
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,8 @@ def test_the_class_comes_from_the_category_and_then_from_the_name(category: str,
         ("void at::native::vectorized_elementwise_kernel<4, convert_functor>()", "elementwise"),
         ("void multi_tensor_apply_kernel<TensorListMetadata<4>, FusedAdamMathFunctor<float>>()", "optimizer"),
         ("void multi_tensor_apply_kernel<BinaryOpFunctor<{lambda()#1}>>()", "elementwise"),
+        ("void cudnn::ops::scalePackedTensor_kernel<float, float>(long, float*, float)", "elementwise"),
+        ("void fbgemm_gpu::(anonymous namespace)::_FP8rowwise_to_float_cuda_kernel<float>(int)", "elementwise"),
         ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "communication"),
         ("void cub::DeviceRadixSortOnesweepKernel<int>()", "other"),
         ("demo", "other"),
@@ -83,3 +85,20 @@ def test_copies_and_memsets_are_told_from_their_category():
 )
 def test_tensor_cores_are_told_where_the_name_tells_them(name: str, expected: bool):
     assert has_tensor_cores(name) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("cudnn_infer_volta_scudnn_128x64_relu_medium_nn_v1", "volta_scudnn"),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(Params)", "simt_sgemm"),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x32x8_ffma", "xmma_gemm_f32f32_f32f32_f32"),
+        ("void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int)", "dgrad_engine<float"),
+        ("ampere_fp16_sgemm_fp16_128x64_nn", None),
+        ("ampere_gcgemm_64x64_nt", None),
+        ("sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32", None),
+        ("void at::native::vectorized_elementwise_kernel<4>()", None),
+    ],
+)
+def test_the_part_that_tells_of_float32_outside_tensor_cores(name: str, expected: str | None):
+    assert full_precision(name) == expected

@@ -416,3 +416,9 @@ def test_one_odd_event_among_frames_is_treated_as_anywhere(odd: dict[str, Any]):
     coverage, alone = make_trace(ONE_STEP, among).coverage, make_trace(ONE_STEP, [{**frame("odd", 5, 6), **odd}]).coverage
     assert coverage.total == alone.total + 9000
     assert (coverage.dropped, coverage.ignored, coverage.used) == (alone.dropped, alone.ignored, alone.used + 9000)
+
+
+def test_memory_and_capability_of_each_gpu_are_told_where_the_file_has_them():
+    one = {"name": "A", "totalGlobalMem": 1000, "computeMajor": 8, "computeMinor": 6}
+    source = make_trace([step(1, 0, 100)], deviceProperties=[one, {"name": "B"}, 7]).source
+    assert (source.device_bytes, source.capabilities) == ((1000, 0, 0), ("8.6", "", ""))

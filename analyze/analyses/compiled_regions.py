@@ -95,6 +95,11 @@ def compiled_regions(trace: Trace) -> CompiledRegions:
     )
 
 
+def compiled_ranges(trace: Trace) -> Mask:
+    """Which host ranges are compiled code, in forward or backward."""
+    return _named(trace, COMPILED)
+
+
 def _named(trace: Trace, *patterns: re.Pattern[str]) -> Mask:
     """Operators and annotations by name."""
     host = trace.host
@@ -106,7 +111,7 @@ def _named(trace: Trace, *patterns: re.Pattern[str]) -> Mask:
 
 def _compiled(trace: Trace) -> tuple[HostTree, Ids]:
     """The ranges of compiled code, and the places of those that hold no other: the graphs that run."""
-    tree = HostTree.of(trace, _named(trace, COMPILED))
+    tree = HostTree.of(trace, compiled_ranges(trace))
     return tree, np.setdiff1d(np.arange(len(tree)), tree.around)
 
 

@@ -1,0 +1,207 @@
+"""Does the GPU idle while the program fetches its next batch?"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, floor
+
+import numpy as np
+
+from ..analyses.data_wait import has_workers
+from ..findings import NOTABLE_SHARE, Confidence, Evidence, Text
+from ..gpu_gaps import LOADING, idle_gaps, idle_withheld, loader_ranges
+from ..intervals import covered, length, union
+from ..proposals import Proposal
+from ..step_marks import marked_steps
+from ..trace import HostRanges, Ints, Trace
+
+LATE_FACTOR = 5  # times the median wait: a late batch
+LATE_NS = 1_000_000  # a shorter wait is the hand-over from a worker
+LATE_PART = 0.5  # of all waiting: then the late batches are the trouble
+REGULAR = 0.8  # of the distances between late batches
+CHEAPER = 0.5  # of the wait goes, it is guessed, where loading itself must become cheaper
+NO_CORES = "This recording does not tell whether the machine has free cores for more workers"
+ALL_TAKEN = "No core of the machine is free for more workers"
+MAKE_CHEAPER = (
+    "make a batch cheaper: decode, resize and tokenize once and store the result, fetch whole batches (__getitems__) instead of "
+    "single items, move augmentation to the GPU"
+)
+
+
+@dataclass(frozen=True)
+class Loading:
+    """Of the counted steps, per step: waiting for a batch and the rest.
+
+    `has_workers`: None where no DataLoader of torch is named. `workers`, `free_cores`: None where the recorder did not note it.
+    """
+
+    loading_ns: float
+    rest_ns: float
+    has_workers: bool | None
+    workers: int | None
+    free_cores: int | None
+
+
+@dataclass(frozen=True)
+class Fix:
+    """What to do, and the expected part of the wait that goes."""
+
+    title: str
+    advice: Text
+    expected_share: float
+    confidence: Confidence
+
+
+def input_pipeline(trace: Trace) -> Iterator[Proposal]:
+    """Idle time of the GPU inside of data loading on the thread of the steps, where it is notable."""
+    if not len(trace.device) or idle_withheld(trace):
+        return
+    fetches = _fetches(trace)
+    gaps, (start, end) = idle_gaps(trace), union(fetches.start_ns, fetches.end_ns)
+    beside = covered(start, end, gaps.start, gaps.end)
+    idle_ns = int(beside.sum()) // len(np.unique(trace.device.device))
+    if len(fetches) and idle_ns >= NOTABLE_SHARE * trace.window_ns:
+        yield _proposal(trace, fetches, idle_ns)
+
+
+def _fetches(trace: Trace) -> HostRanges:
+    """In order; what another thread loads meanwhile holds nobody."""
+    found = trace.host[loader_ranges(trace)]
+    found = found[np.isin(found.thread, marked_steps(trace)["thread"].unique())]
+    return found[np.argsort(found.start_ns, kind="stable")]
+
+
+def _proposal(trace: Trace, fetches: HostRanges, idle_ns: int) -> Proposal:
+    loading = _loading(trace, fetches)
+    fix, (late, words) = _fix(loading), _late(fetches, loading)
+    longest = int(np.argmax(fetches.end_ns - fetches.start_ns))
+    values = {"idle_ns": idle_ns, "window_ns": trace.window_ns, "loading_ns": loading.loading_ns}
+    return Proposal(
+        id="input_pipeline",
+        title=Text.of(fix.title),
+        problem=Text(
+            "The GPU idles {idle_ns} of the recorded {window_ns} while the program waits for its next batch, {loading_ns} in "
+            "each step." + words,
+            {**values, **late},
+        ),
+        advice=fix.advice,
+        bound="input_pipeline",
+        phase=LOADING,
+        evidence=(
+            Evidence("the GPU idles during data loading", "idle_ns", idle_ns),
+            Evidence("waiting for data, per step", "loading_ns", loading.loading_ns),
+            Evidence("the rest of the step", "rest_ns", loading.rest_ns),
+            Evidence(
+                "the longest wait", "longest_ns", int(fetches.end_ns[longest] - fetches.start_ns[longest]),
+                int(fetches.start_ns[longest]), int(fetches.end_ns[longest]),
+            ),
+        ),
+        changes=("data x0",),
+        expected_share=fix.expected_share,
+        best_confidence=fix.confidence,
+        assumes="batches are made beside the rest of the step",
+    )  # fmt: skip
+
+
+def _loading(trace: Trace, fetches: HostRanges) -> Loading:
+    steps = marked_steps(trace)
+    steps = steps[steps["counted"]]
+    inside = covered(*union(fetches.start_ns, fetches.end_ns), steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy())
+    loading_ns = float(inside.mean())
+    workers = trace.manifest.options.get("loader_workers") if trace.manifest else None
+    known = workers if isinstance(workers, int) else None
+    rest_ns = float(steps["step_ns"].mean()) - loading_ns
+    return Loading(loading_ns, rest_ns, has_workers(trace), known, _free_cores(trace, known))
+
+
+def _free_cores(trace: Trace, workers: int | None) -> int | None:
+    """Usable cores without those of the workers and of this process, as its unprofiled steps took them; of one rank alone."""
+    manifest = trace.manifest
+    if manifest is None or manifest.world_size > 1 or workers is None:
+        return None
+    cores, cpu_ns = manifest.machine.get("cpu_usable_count"), manifest.options.get("unprofiled_cpu_ns")
+    wall_ns = sum(manifest.unprofiled_step_ns)
+    if not isinstance(cores, int) or not isinstance(cpu_ns, int) or not wall_ns:
+        return None
+    return max(0, floor(cores - workers - cpu_ns / wall_ns))
+
+
+def _fix(loading: Loading) -> Fix:
+    """Expected: w workers load a batch every D/w, beside the C of the rest, so that D - max(0, D/w - C) of the wait D goes; one
+    worker, where more cannot be known to have a core. Handing a batch over takes the host up to a millisecond, which a GPU with
+    queued work does not see. Loading that must become cheaper: a guess.
+    """
+    if loading.has_workers is None:
+        return _ahead(loading)
+    if loading.has_workers:
+        return _more(loading) if loading.free_cores and loading.workers else _cheaper(loading)
+    return _first(loading) if loading.free_cores != 0 else _cheaper(loading)
+
+
+def _ahead(loading: Loading) -> Fix:
+    advice = Text.of(
+        "Make the next batch while the GPU works on this one: a DataLoader with num_workers=1 does it in another process, a "
+        f"thread with a queue for code that waits for files or the network. Where all cores are busy, {MAKE_CHEAPER}."
+    )
+    return Fix("Make the next batch while the GPU works", advice, _left_by(loading, 1), "medium")
+
+
+def _first(loading: Loading) -> Fix:
+    count = max(1, min(loading.free_cores or 1, ceil(loading.loading_ns / max(loading.rest_ns, 1))))
+    advice = Text.of(
+        "Give the DataLoader num_workers={workers_count}, so that batches are made while the GPU works, with pin_memory=True and "
+        "persistent_workers=True"
+        + ("" if loading.free_cores else ", if the machine has a free core, which this recording does not tell")
+        + f". For data that fits in memory, index one tensor instead. Else {MAKE_CHEAPER}.",
+        workers_count=count,
+    )
+    return Fix("Load the next batch in a worker process", advice, _left_by(loading, count), "medium")
+
+
+def _more(loading: Loading) -> Fix:
+    workers, free = loading.workers or 1, loading.free_cores or 0
+    step_ns = loading.loading_ns + loading.rest_ns
+    count = min(workers + free, ceil(workers * step_ns / max(loading.rest_ns, 1)))
+    goes = min(1.0, (step_ns - step_ns * workers / count) / max(loading.loading_ns, 1))
+    advice = Text.of(
+        "Raise num_workers from {now_count} to {workers_count}: the machine has cores to spare. Keep pin_memory=True and "
+        "persistent_workers=True; a larger prefetch_factor helps only where single batches are late.",
+        now_count=workers, workers_count=count,
+    )  # fmt: skip
+    return Fix("Give the DataLoader more workers", advice, goes, "medium")
+
+
+def _cheaper(loading: Loading) -> Fix:
+    cores = NO_CORES if loading.free_cores is None else ALL_TAKEN
+    advice = Text.of(f"{cores}, so {MAKE_CHEAPER}. Where single batches are late, a larger prefetch_factor evens them out.")
+    return Fix("Make batches cheaper to load", advice, CHEAPER, "low")
+
+
+def _left_by(loading: Loading, workers: int) -> float:
+    still_ns = max(0.0, loading.loading_ns / workers - loading.rest_ns)
+    return max(0.0, 1 - still_ns / max(loading.loading_ns, 1))
+
+
+def _late(fetches: HostRanges, loading: Loading) -> tuple[dict[str, int], str]:
+    """Numbers and words about single batches that come late from workers."""
+    waits = fetches.end_ns - fetches.start_ns
+    late = np.flatnonzero(waits >= max(LATE_NS, LATE_FACTOR * float(np.median(waits))))
+    if not loading.has_workers or not len(late) or waits[late].sum() < LATE_PART * length(fetches.start_ns, fetches.end_ns):
+        return {}, ""
+    found = {"late_count": len(late), "batches_count": len(waits), "late_ns": int(waits[late].sum())}
+    words = " Few batches are late: {late_count} of {batches_count} hold {late_ns} of the waiting"
+    distance = _distance(late)
+    if distance is None:
+        return found, words + ", at no fixed distance: they take longer to make than others."
+    return (
+        found | {"distance_count": distance},
+        words + ", one in {distance_count}: the workers start together and finish together, so all of them are too slow.",
+    )
+
+
+def _distance(late: Ints) -> int | None:
+    """From one late batch to the next, where it is nearly always the same and not the very next."""
+    if len(late) < 3:
+        return None
+    distance, count = Counter(np.diff(late).tolist()).most_common(1)[0]
+    return distance if distance > 1 and count >= REGULAR * (len(late) - 1) else None
