@@ -5,7 +5,7 @@ Sentences keep their numbers apart: a Text is a template and its values, and a v
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Confidence = Literal["high", "medium", "low"]
@@ -39,7 +39,9 @@ class Evidence:
 class Finding:
     """Something to change, and what that would save in each step, in the time base of the trace (profiled).
 
-    `saving_ns` is the expected saving and the ranking key; `low_ns` and `high_ns` the least and the most a fix can save.
+    `saving_ns` is the expected saving and the ranking key; `low_ns` and `high_ns` the least and the most a fix can save; of what
+    is only worth knowing all three are 0. `saving_unprofiled_ns`: the expected saving without the profiler, where that is known.
+    `changes`: what was replayed, in the words of `longpole whatif`; `assumes`: half sentences on what the saving rests.
     Savings of several findings are never added up.
     """
 
@@ -54,6 +56,14 @@ class Finding:
     evidence: tuple[Evidence, ...]
     bound: str  # what it says limits the step, should it be the first finding
     phase: str  # where the time is
+    saving_unprofiled_ns: float | None = None
+    changes: tuple[str, ...] = ()
+    assumes: tuple[str, ...] = ()
+
+    @property
+    def saves(self) -> bool:
+        """Whether it is about time, and not only worth knowing."""
+        return self.high_ns > 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.low_ns <= self.saving_ns <= self.high_ns:
@@ -81,11 +91,17 @@ class Verdict:
     top: str | None = None
 
 
-def notable(findings: Iterable[Finding], step_ns: float) -> tuple[Finding, ...]:
-    """The findings worth a change: those expected to save at least NOTABLE_SHARE of the step."""
-    return tuple(finding for finding in findings if finding.saving_ns >= NOTABLE_SHARE * step_ns)
+def notable(findings: Iterable[Finding], step_ns: float, unprofiled_share: float | None = None) -> tuple[Finding, ...]:
+    """The findings worth a change: those expected to save at least NOTABLE_SHARE of the step.
+
+    `unprofiled_share`: unprofiled ÷ profiled step, by which host time shrinks without the profiler.
+    """
+    worth = (finding for finding in findings if finding.saving_ns >= NOTABLE_SHARE * step_ns)
+    if unprofiled_share is None:
+        return tuple(worth)
+    return tuple(replace(finding, saving_unprofiled_ns=finding.saving_ns * unprofiled_share) for finding in worth)
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Largest expected saving first; ties by id."""
-    return tuple(sorted(findings, key=lambda finding: (-finding.saving_ns, finding.id)))
+    """Largest expected saving first, what is only worth knowing last; ties by id."""
+    return tuple(sorted(findings, key=lambda finding: (-finding.saving_ns, not finding.saves, finding.id)))

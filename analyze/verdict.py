@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from .analyses.bottlenecks import Bottlenecks
-from .analyses.gpu_kernels import GpuKernels
 from .analyses.phases import Phases
 from .analyses.steps import Steps
+from .device_verdict import device_verdict
 from .diffs.changes import CHANGED
 from .diffs.comparability import Comparability
 from .diffs.phase_changes import PhaseChanges
@@ -26,7 +26,6 @@ NARROW = 0.2  # width of the interval ÷ mean: a steady step
 MANY_PHASES = 4  # of fewer, a fix can well change all
 NOTABLE_SHIFT = 0.05
 NOT_COMPARABLE = "not_comparable"
-GPU_BOUND_SHARE = 0.9  # of the window: an idle tenth can hide little
 
 TAGS = {
     "input_pipeline": "Input-bound",
@@ -44,7 +43,7 @@ def run_verdict(sections: tuple[Section, ...]) -> Verdict:
     if result.get("slices"):
         return ranges_verdict(result["slices"])
     if result.get("gpu_kernels") and result.get("steps"):
-        return _gpu_verdict(result["gpu_kernels"], result["steps"])
+        return device_verdict(result, findings)
     if result.get("steps") and result.get("phases"):
         return _host_verdict(result["steps"], result["phases"], result.get("bottlenecks"), findings)
     return snapshot_verdict(result["op_table"]) if result.get("op_table") else _no_verdict(sections)
@@ -145,42 +144,6 @@ def _composition(bottlenecks: Bottlenecks | None) -> str:
     if named.empty or named.max() < LEADING_SHARE:
         return "balanced"
     return "unknown" if RUNTIME_CALL.match(str(named.idxmax())) else "compute"
-
-
-def _gpu_verdict(gpu: GpuKernels, steps: Steps) -> Verdict:
-    devices, kernel = gpu.devices, gpu.kernels.iloc[0]
-    computing = bool((devices["compute_ns"] >= GPU_BOUND_SHARE * devices["window_ns"]).all())
-    calls = "call" if kernel["count"] == 1 else "calls"
-    lede = "{kernel} takes {total_share} of the time of all kernels and copies, {total_ns} in {calls_count} " + calls + "."
-    if steps.window == "steps":
-        lede += f" On the host: {_span(steps)}."
-    values: dict[str, Any] = _span_values(steps) | {
-        "kernel": str(kernel["short_name"]),
-        "total_share": float(kernel["total_share"]),
-        "total_ns": int(kernel["total_ns"]),
-        "calls_count": int(kernel["count"]),
-    }
-    told = Text(lede + " What a change would save on a GPU run cannot be told from these figures alone.", values)
-    bound = "compute" if computing and not gpu.idle_withheld else "unknown"
-    tag = "GPU busy" if bound == "compute" else TAGS[bound]
-    return Verdict(tag, _busy_sentence(gpu), told, bound, "high" if not gpu.idle_withheld else "low")
-
-
-def _busy_sentence(gpu: GpuKernels) -> Text:
-    devices = gpu.devices
-    values: dict[str, Any] = {
-        "devices_count": len(devices),
-        "window_ns": int(devices["window_ns"].iloc[0]),
-        "busy_ns": int(devices["busy_ns"].max()),
-        "low_share": float(devices["busy_share"].min()),
-        "busy_share": float(devices["busy_share"].max()),
-    }
-    if gpu.busy_withheld:
-        return Text("The GPU works {busy_ns}; what share of the recorded {window_ns} that is cannot be told", values)
-    at_least = "at least " if gpu.lower_bound else ""
-    if len(devices) == 1:
-        return Text("The GPU is busy " + at_least + "{busy_share} of the recorded {window_ns}", values)
-    return Text("{devices_count} GPUs are busy " + at_least + "{low_share} to {busy_share} of the recorded {window_ns}", values)
 
 
 def _no_verdict(sections: tuple[Section, ...]) -> Verdict:

@@ -200,6 +200,41 @@ def summary(run: tuple[str, ...], as_json: bool, **reading: Any) -> None:
         _console().print(TerminalReport(made))
 
 
+WHATIF_EXAMPLE = """longpole whatif trace.json.gz "kernel:gemm x0.5" "sync:aten::item x0"
+longpole whatif runs/before "phase:optimizer x0.5\""""
+
+
+@cli.command(cls=Example, example=WHATIF_EXAMPLE)
+@click.argument("run")
+@click.argument("changes", nargs=-1, required=True, metavar="CHANGE...")
+@click.option("--json", "as_json", is_flag=True, help="Print longpole.whatif/1 as JSON and nothing else.")
+@run_options
+def whatif(run: str, changes: tuple[str, ...], as_json: bool, **reading: Any) -> None:
+    """Replay a run with changes, each alone, then all at once: what would a step take?
+
+    A CHANGE is what, and how much of its time is left: "kernel:gemm x0.5" (a class of kernels, or a part of a name),
+    "op:aten::mm x0", "module:Linear_0 x0.5", "phase:optimizer x0.5", "host x0.5", "host:NAME x0", "sync x0", "sync:aten::item x0"
+    (waits for the GPU), "copy:h2d pinned", "copy x0", "comm x0", "data x0" (waits for data), "launch x0" (gaps between kernels),
+    "graph" (all launches free).
+    """
+    from ..analyze.replay.what import parse
+
+    asked = [parse(change) for change in changes]  # a wrong one is refused before anything is loaded
+    trace = _one([run], Reading(**reading))
+    with progress() as show:
+        show("Replaying")
+        from ..analyze.replay.quality import quality
+        from ..analyze.replay.whatif import predict
+        from .whatif import whatif_json, whatif_text
+
+        found = predict(trace, [*((change,) for change in asked), *([tuple(asked)] if len(asked) > 1 else [])])
+    if as_json:
+        click.echo(whatif_json(found, quality(trace)))
+    else:
+        console = _console()
+        console.print(whatif_text(found, quality(trace), console.width))
+
+
 @cli.command(cls=Example, example="longpole ops trace.json.gz --sort cpu_time_total --limit 10")
 @run_argument
 @click.option("--sort", metavar="KEY", default="self_cpu_time_total", show_default=True, help="A sort key of torch's table.")
@@ -293,7 +328,7 @@ def _run_report(traces: Sequence["Trace"], rank: int | None = None) -> "Report":
     place = _place_of(rank, traces)
     with progress() as show:
         show("Analyzing")
-        from ..analyze.analyses import ACROSS_RANKS, analyses_for
+        from ..analyze.contents import ACROSS_RANKS, analyses_for
         from ..analyze.run import run
         from .model import of_ranks, run_report
 

@@ -259,25 +259,21 @@ def loss_lines(report: Report) -> list[str]:
     return [f"{side}{w.message}" for side, r in zip(sides, report.recordings, strict=True) for w in r.losses]
 
 
-GPU_SAVINGS_WITHHELD = (
-    "Savings are withheld: on a GPU run a shorter call or kernel saves only what the step waits for, "
-    "and this version does not model those waits."
-)
-
-
 NOTHING_NOTABLE = "None of the checks found a change that would save a notable part of the step."
 
 
 def nothing_to_change(report: Report) -> str:
     """Why a run's report lists no change."""
-    withheld = report.recordings[0].withheld
-    return withheld or (GPU_SAVINGS_WITHHELD if report.result("gpu_kernels") is not None else NOTHING_NOTABLE)
+    return report.recordings[0].withheld or NOTHING_NOTABLE
 
 
-def unprofiled_savings(report: Report) -> dict[str, float]:
-    """Expected savings, ns a step, without the profiler: host time shrinks as the whole step does. Only for host-bound runs."""
-    steps = report.result("steps")
-    ratio = steps.overhead_ratio if steps else None
-    if ratio is None or report.result("gpu_kernels") is not None:
-        return {}
-    return {finding.id: finding.saving_ns / ratio for finding in report.findings}
+def together_lines(report: Report) -> list[str]:
+    """What the first findings save when all of them are fixed, in sentences."""
+    found = report.result("savings")
+    number = {finding.id: place for place, finding in enumerate(report.findings, 1)}
+    return [
+        f"Changes {', '.join(str(number[id]) for id in t.ids[:-1])} and {number[t.ids[-1]]} together: "
+        f"{f.time(t.step_ns)} → {f.time(t.after_ns)} a step ({f.time(t.least_ns)} to {f.time(t.most_ns)})."
+        for t in (found.together if found else ())
+        if all(id in number for id in t.ids)
+    ]

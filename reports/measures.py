@@ -11,12 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from ..analyze.analyses import ACROSS_RANKS
 from ..analyze.analyses.slices import SliceTimes
 from ..analyze.analyses.steps import Steps
+from ..analyze.contents import ACROSS_RANKS
 from ..analyze.forms import LEGACY_NOTE
 from ..analyze.run import Section
-from .headline import GPU_SAVINGS_WITHHELD
 from .model import Recording, Report
 
 Json = dict[str, Any]
@@ -31,6 +30,7 @@ OLD_BOUNDS = {
     "unknown": None,
 }
 
+COPY_BOUNDS = {"d2h_copy": ("DtoH", "DeviceToHost"), "d2d_copy": ("DtoD", "PtoP", "DeviceToDevice")}
 TIMELINE_MEASURES = (  # what people ask of any trace, and only one of torch.profiler can answer
     "step_count", "step_mean_us", "step_median_us", "gpu_busy_us", "gpu_busy_pct", "gpu_idle_us", "gpu_idle_pct", "kernel_count",
     "launch_count", "saving_upper_bound_us",
@@ -76,14 +76,14 @@ def measures_of(report: Report) -> Json:
         measures["window_us"] = us(recording.window_ns)
     if steps:
         measures |= _step_measures(steps)
-    measures["top_bottleneck"] = _old_bound(report.verdict.bound, on_gpu=gpu is not None)
+    measures["top_bottleneck"] = _old_bound(report)
     if steps:
         measures |= _more_step_measures(report, steps)
     if ranges := report.result("slices"):
         measures |= _range_measures(ranges)
     if (ops := report.result("op_table")) and ops.from_snapshot and ops.step_ns is not None:
         measures |= {"step_count": ops.steps_count, "step_mean_us": us(ops.step_ns)}
-    if report.findings:
+    if report.findings and report.findings[0].saves:
         measures["saving_upper_bound_us"] = us(report.findings[0].high_ns)
     return measures | _section_measures(report.sections)
 
@@ -148,8 +148,14 @@ def _by_name(rows: pd.DataFrame, column: str) -> Json:
     return {str(name): us(ns) for name, ns in zip(rows["name"], rows[column], strict=True)}
 
 
-def _old_bound(bound: str, on_gpu: bool) -> str | None:
-    return bound if bound == "compute" and not on_gpu else OLD_BOUNDS.get(bound, bound)
+def _old_bound(report: Report) -> str | None:
+    bound, copies = report.verdict.bound, report.result("copies")
+    if bound == "compute" and report.result("gpu_kernels") is None:
+        return bound
+    if bound == "copy" and copies is not None:  # those that take most time say which way
+        name = str(copies.rows["name"].iloc[0])
+        return next((old for old, words in COPY_BOUNDS.items() if any(word in name for word in words)), OLD_BOUNDS[bound])
+    return OLD_BOUNDS.get(bound, bound)
 
 
 def _unprofiled_measures(recording: Recording, steps: Steps, on_gpu: bool) -> Json:
@@ -175,11 +181,10 @@ def step_number(name: str) -> int | str:
 
 def withheld_of(report: Report) -> dict[str, str]:
     """The measures that apply and cannot be trusted -> why."""
-    gpu, ops, reason = report.result("gpu_kernels"), report.result("op_table"), report.recordings[0].withheld
+    ops, reason = report.result("op_table"), report.recordings[0].withheld
     if reason:
         known = ("step_count", "step_mean_us") if ops and ops.step_ns is not None else ()
         legacy = report.result("slices") is not None and report.result("slices").from_cuda_events
         note = {"kernel_count": f"The file holds {LEGACY_NOTE}."} if legacy else {}
         return {name: reason for name in TIMELINE_MEASURES if name not in known} | note
-    reasons = {json_name(name): why for section in report.sections for name, why in section.withheld.items()}
-    return reasons if gpu is None else reasons | {"saving_upper_bound_us": GPU_SAVINGS_WITHHELD}
+    return {json_name(name): why for section in report.sections for name, why in section.withheld.items()}

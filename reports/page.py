@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 
 from ..analyze import statistics, step_marks
 from ..analyze.analyses.bottlenecks import TINY_NS
+from ..analyze.analyses.readbacks import LOOP_COUNT
 from ..analyze.analyses.repeated_ops import MANY_CALLS, SMALL_NS
 from ..analyze.forms import LEGACY_NOTE
 from ..analyze.launch_queue import QUEUE_EMPTY_NS
@@ -19,6 +20,7 @@ from .charts import Chart
 from .figures import figures
 from .model import Recording, Report
 from .prose import sentence
+from .saving_words import BOUND_NAMES, quality_line
 from .svg import Medium, clean
 from .total_tables import change_table
 
@@ -104,6 +106,7 @@ def _environment(pdf: bool) -> jinja2.Environment:
     environment.globals |= {
         "pdf": pdf, "narrow": formats.NARROW, "table": tables.table, "colour": VERDICT_COLOURS, "limits": _limits(),
         "legacy_note": LEGACY_NOTE, "change_table": change_table,
+        "quality_line": quality_line, "bound_names": BOUND_NAMES,
     }  # fmt: skip
     return environment
 
@@ -120,6 +123,7 @@ def _limits() -> dict[str, float]:
         "tiny_ns": TINY_NS,
         "many_calls": MANY_CALLS,
         "small_ns": SMALL_NS,
+        "loop_count": LOOP_COUNT,
         "resamples": statistics.RESAMPLES,
         "seed": statistics.SEED,
         "min_steps": statistics.MIN_STEPS,
@@ -158,8 +162,8 @@ def _run_context(report: Report) -> dict[str, object]:
     return {
         "notes": FIGURE_NOTES | {"step": note, "buckets": by_phase + note},
         "headlines": headline.headlines(report),
-        "unprofiled": headline.unprofiled_savings(report),
         "nothing_to_change": headline.nothing_to_change(report),
+        "together": headline.together_lines(report),
     }
 
 

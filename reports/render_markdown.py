@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from ..analyze.diffs.total_changes import TotalChanges
-from ..analyze.findings import Finding
 from . import formats as f
-from .headline import coverage_line, headlines, loss_lines, provenance, step_changes
+from .headline import coverage_line, headlines, loss_lines, provenance, step_changes, together_lines
 from .model import Recording, Report
 from .prose import sentence
+from .saving_words import range_text, saving_text
 from .svg import clean
 from .tables import TableView, table
 from .total_tables import total_change_tables, total_tables
@@ -46,7 +46,7 @@ def _run(report: Report) -> list[str]:
     numbers = _table(["", "", ""], [(h.label, f"{h.value}{f.NARROW}{h.unit}".strip(), h.note) for h in headlines(report)])
     totals = [_folded(title, view) for title, view in total_tables(report, MOST_ROWS)]
     facts = _folded_facts("Provenance", provenance(report)[0])
-    return [numbers, _withheld(report), _findings(report.findings), *_step_tables(report), *totals, facts]
+    return [numbers, _withheld(report), _findings(report), *_step_tables(report), *totals, facts]
 
 
 def _step_tables(report: Report) -> list[str]:
@@ -69,14 +69,13 @@ def _withheld(report: Report) -> str:
     return escaped(" ".join(dict.fromkeys(r.withheld for r in report.recordings if r.withheld)))
 
 
-def _findings(findings: tuple[Finding, ...]) -> str:
+def _findings(report: Report) -> str:
+    findings = report.findings
     if not findings:
         return ""
-    rows = [
-        (str(i), sentence(x.title), f.time(-x.saving_ns), f"{f.time(-x.high_ns)} to {f.time(-x.low_ns)}", x.confidence)
-        for i, x in enumerate(findings, 1)
-    ]
-    return "### What to change\n\n" + _table(["#", "Change", "Step time", "Possible range", "Confidence"], rows)
+    rows = [(str(i), sentence(x.title), saving_text(x), range_text(x), x.confidence) for i, x in enumerate(findings, 1)]
+    changes = _table(["#", "Change", "Step time", "Possible range", "Confidence"], rows)
+    return "\n\n".join(["### What to change", changes, *map(escaped, together_lines(report))])
 
 
 def _diff(report: Report) -> list[str]:

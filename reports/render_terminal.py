@@ -5,10 +5,10 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from . import formats as f
-from .headline import Change, coverage_line, headlines, loss_lines, step_changes
+from .headline import Change, coverage_line, headlines, loss_lines, step_changes, together_lines
 from .model import Report
 from .prose import sentence
+from .saving_words import saving_text
 from .svg import clean
 from .tables import TableView, table
 from .total_tables import total_change_tables, total_tables
@@ -55,45 +55,45 @@ def _run(report: Report, width: int) -> list[RenderableType]:
         if across.waits_told:
             heads["wait_ns"] = "Waits"
         explained = f"All else here is about rank {report.recordings[0].rank_and_name}."
-        parts += [_grid(table(across.rows, heads), width), Text(explained, style="dim"), Text("")]
+        parts += [grid(table(across.rows, heads), width), Text(explained, style="dim"), Text("")]
     for _, view in total_tables(report, MOST_ROWS):
-        parts += [_grid(view, width), Text("")]
+        parts += [grid(view, width), Text("")]
     if report.findings:
-        parts += [_findings(report), Text("")]
+        parts += [_findings(report), *map(Text, together_lines(report)), Text("")]
     if (on_gpu := report.result("buckets")) is not None and on_gpu.told:
         of = ("Per step", "Of the step") if on_gpu.marked else ("Time", "Of the recording")
-        parts += [_grid(table(on_gpu.whole, {"label": "GPU", "mean_ns": of[0], "step_share": of[1]}), width), Text("")]
+        parts += [grid(table(on_gpu.whole, {"label": "GPU", "mean_ns": of[0], "step_share": of[1]}), width), Text("")]
     phases, rows, gpu = report.result("phases"), report.result("bottlenecks"), report.result("gpu_kernels")
     if phases is not None and phases.marked:
         heads = {"phase": "Phase", "mean_ns": "Per step", "phase_share": "Of the step"}
-        parts += [_grid(table(phases.ranked, heads), width), Text("")]
+        parts += [grid(table(phases.ranked, heads), width), Text("")]
     if rows is not None:
         heads = {"name": "Operator", "phase": "Phase", "self_ns": "Self per step", "step_share": "Of the step"}
-        parts += [_grid(table(rows.labelled, heads, limit=MOST_ROWS), width), Text("")]
+        parts += [grid(table(rows.labelled, heads, limit=MOST_ROWS), width), Text("")]
     if gpu is not None:
         heads = {"short_name": "Kernel", "count": "Calls", "total_ns": "Total", "total_share": "Of GPU work"}
-        parts += [_grid(table(gpu.kernels, heads, limit=MOST_ROWS), width), Text("")]
+        parts += [grid(table(gpu.kernels, heads, limit=MOST_ROWS), width), Text("")]
     return parts
 
 
 def _findings(report: Report) -> Table:
-    grid = _empty("#", "What to change", ("Step time", True), "Confidence")
+    rows = _empty("#", "What to change", ("Step time", True), "Confidence")
     for i, finding in enumerate(report.findings, 1):
-        grid.add_row(str(i), Text(sentence(finding.title)), Text(f.time(-finding.saving_ns)), finding.confidence)
-    return grid
+        rows.add_row(str(i), Text(sentence(finding.title)), Text(saving_text(finding)), finding.confidence)
+    return rows
 
 
 def _diff(report: Report, width: int) -> list[RenderableType]:
     changes = step_changes(report)
     if totals := report.result("total_changes"):
-        tables = [_grid(view, width) for _, view in total_change_tables(totals, MOST_ROWS)]
-        return [*map(_change_line, changes), Text(""), *(part for grid in tables for part in (grid, Text("")))]
+        tables = [grid(view, width) for _, view in total_change_tables(totals, MOST_ROWS)]
+        return [*map(_change_line, changes), Text(""), *(part for shown in tables for part in (shown, Text("")))]
     if not changes:
         return []
     steps = [_change_line(c) for c in changes] if width < NARROW_WIDTH else [_change_table(changes)]
     heads = {"name": "Phase", "before_ns": "Before", "after_ns": "After", "change_ns": "Change", "status": "Verdict"}
     phases = table(report.result("phase_changes").rows, heads, unit_of="before_ns")
-    return [*steps, Text(""), _grid(phases, width), Text("")]
+    return [*steps, Text(""), grid(phases, width), Text("")]
 
 
 def _change_table(changes: list[Change]) -> Table:
@@ -112,22 +112,22 @@ def _change_line(c: Change) -> Text:
 
 
 def _empty(*heads: str | tuple[str, bool]) -> Table:
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for head in heads:
         text, numeric = head if isinstance(head, tuple) else (head, False)
-        grid.add_column(text, justify="right" if numeric else "left", no_wrap=numeric, overflow="ellipsis")
-    return grid
+        shown.add_column(text, justify="right" if numeric else "left", no_wrap=numeric, overflow="ellipsis")
+    return shown
 
 
-def _grid(view: TableView, width: int) -> Table:
+def grid(view: TableView, width: int) -> Table:
     """As wide as the terminal allows; names may be cut, numbers not."""
     gap = 1 if width < NARROW_WIDTH else 2
-    grid = Table(box=None, padding=(0, gap, 0, 0), header_style="dim")
+    shown = Table(box=None, padding=(0, gap, 0, 0), header_style="dim")
     for head, column_width in zip(view.heads, _widths(view, width, gap), strict=True):
-        grid.add_column(Text(head.text), justify="right" if head.numeric else "left", width=column_width, vertical="bottom")
+        shown.add_column(Text(head.text), justify="right" if head.numeric else "left", width=column_width, vertical="bottom")
     for row in view.rows:
-        grid.add_row(*[Text(cell, no_wrap=True, overflow="ellipsis") for cell in row])
-    return grid
+        shown.add_row(*[Text(cell, no_wrap=True, overflow="ellipsis") for cell in row])
+    return shown
 
 
 def _widths(view: TableView, width: int, gap: int) -> list[int]:

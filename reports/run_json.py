@@ -10,7 +10,6 @@ from ..analyze.analyses.buckets import bucket_name
 from ..analyze.device_measures import of_devices
 from ..analyze.findings import Evidence, Finding
 from ..analyze.loading.trouble import SENTENCES
-from .headline import unprofiled_savings
 from .measures import Json, across_measures, across_withheld, measures_of, pct, us, withheld_of
 from .model import Recording, Report
 from .prose import sentence
@@ -95,7 +94,8 @@ def _of_rank(report: Report) -> Json:
         "phases": _phases(report),
         "idle": _idle(report),
         "ranks": [],
-        "findings": [_finding(f, recording, unprofiled_savings(report)) for f in report.findings],
+        "findings": [_finding(f, recording) for f in report.findings],
+        "together": _together(report),
         "verdict": verdict_of(report),
     }
 
@@ -274,10 +274,11 @@ def _phases(report: Report) -> list[Json]:
     return [{"phase": r["phase"], "us_per_step": us(r["mean_ns"]), "share_pct": pct(r["phase_share"])} for r in rows]
 
 
-def _finding(finding: Finding, recording: Recording, unprofiled: dict[str, float]) -> Json:
-    without = unprofiled.get(finding.id)
+def _finding(finding: Finding, recording: Recording) -> Json:
+    without = finding.saving_unprofiled_ns
     return {
         "id": finding.id,
+        "title": sentence(finding.title),
         "problem": sentence(finding.problem),
         "advice": sentence(finding.advice),
         "saving_us_per_step": us(finding.saving_ns),
@@ -285,6 +286,8 @@ def _finding(finding: Finding, recording: Recording, unprofiled: dict[str, float
         "saving_high_us": us(finding.high_ns),
         "saving_unprofiled_us": None if without is None else us(without),
         "confidence": finding.confidence,
+        "changes": list(finding.changes),
+        "assumes": list(finding.assumes),
         "evidence": [_evidence(e, recording.source.rank or 0) for e in finding.evidence],
     }
 
@@ -300,6 +303,18 @@ def _evidence(evidence: Evidence, rank: int) -> Json:
         "start_us": None if start is None else us(start),
         "end_us": None if end is None else us(end),
     }
+
+
+def _together(report: Report) -> list[Json]:
+    """The predicted step with the first two, and the first three, findings fixed at once."""
+    found = report.result("savings")
+    return [
+        {
+            "ids": list(t.ids), "step_us": us(t.step_ns), "step_after_us": us(t.after_ns), "step_after_low_us": us(t.least_ns),
+            "step_after_high_us": us(t.most_ns),
+        }
+        for t in (found.together if found else ())
+    ]  # fmt: skip
 
 
 def verdict_of(report: Report) -> Json:

@@ -39,7 +39,7 @@ def measured(path: Path) -> dict[str, Any]:
     """CPU seconds of this process: loading, each section, and the arithmetic beside the sorts that it is held against."""
     import numpy as np
 
-    from longpole.analyze.analyses import analyses_for
+    from longpole.analyze.contents import analyses_for
     from longpole.analyze.intervals import union
     from longpole.analyze.load import load
     from longpole.analyze.run import run

@@ -33,7 +33,7 @@ from make_trace import (
     trace_text,
 )
 
-from longpole.analyze.analyses import analyses_for
+from longpole.analyze.contents import analyses_for
 from longpole.analyze.diffs import diffs_for
 from longpole.analyze.load import load
 from longpole.analyze.run import run

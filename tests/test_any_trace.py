@@ -4,7 +4,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from make_trace import Event, allocation, annotation, backward, kernel, launch, make_trace, memcpy, op, step
 
-from longpole.analyze.analyses import ANALYSES
+from longpole.analyze.contents import ANALYSES
 from longpole.analyze.diffs import DIFFS
 from longpole.analyze.run import run
 from longpole.analyze.trace import Trace

@@ -4,11 +4,13 @@ import ast
 import importlib
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from longpole.analyze.analyses import ACROSS_RANKS, ANALYSES, RANGES, SNAPSHOT
+from longpole.analyze.advice import ADVICE
+from longpole.analyze.contents import ACROSS_RANKS, ANALYSES, RANGES, SNAPSHOT
 from longpole.analyze.diffs import DIFFS, TOTALS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -96,3 +98,11 @@ def test_a_report_is_written_where_torch_cannot_be_imported(tmp_path: Path):
     done = subprocess.run(command, env={**__import__("os").environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out.html").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("advice", ADVICE, ids=lambda advice: advice.__name__)
+def test_every_advice_has_its_file_its_question_and_its_tests(advice: Callable[..., object]):
+    module = importlib.import_module(f"longpole.analyze.advice.{advice.__name__}")
+    assert getattr(module, advice.__name__) is advice
+    assert "?" in (module.__doc__ or "").split("\n")[0]
+    assert (ROOT / "tests" / f"test_{advice.__name__}.py").is_file()

@@ -2,8 +2,8 @@ import pandas as pd
 import pytest
 from make_trace import Event, annotation, frame, kernel, launch, make_trace, op, step
 
-from longpole.analyze.analyses import ANALYSES
 from longpole.analyze.analyses.call_tree import CallTree, call_tree
+from longpole.analyze.contents import ANALYSES
 from longpole.analyze.run import run
 from longpole.analyze.trace import Trace
 from longpole.capture.errors import MissingData

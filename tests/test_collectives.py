@@ -1,8 +1,8 @@
 import pytest
 from make_trace import Event, annotation, kernel, make_trace, op, step
 
-from longpole.analyze.analyses import ANALYSES
 from longpole.analyze.analyses.collectives import collectives
+from longpole.analyze.contents import ANALYSES
 from longpole.analyze.run import run
 from longpole.capture.errors import MissingData
 from longpole.reports.headline import loss_lines

@@ -3,8 +3,8 @@
 import pytest
 from make_trace import average, make_ranges, make_snapshot, make_trace, on_thread, op
 
-from longpole.analyze.analyses import ANALYSES, RANGES, SNAPSHOT, analyses_for
 from longpole.analyze.analyses.op_table import op_table, op_table_by_shape
+from longpole.analyze.contents import ANALYSES, RANGES, SNAPSHOT, analyses_for
 from longpole.analyze.diffs import DIFFS, TOTALS, diffs_for
 from longpole.analyze.forms import LEGACY, form, withheld
 from longpole.capture.errors import MissingData

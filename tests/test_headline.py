@@ -7,7 +7,7 @@ import pytest
 from make_report import H200, gpu, reports, run_report_of, write
 
 from longpole.reports.formats import plain
-from longpole.reports.headline import coverage_line, headlines, provenance, step_changes, unprofiled_savings
+from longpole.reports.headline import coverage_line, headlines, provenance, step_changes
 
 
 def shown(kind: str) -> dict[str, str]:
@@ -109,9 +109,9 @@ def test_the_fates_of_all_events_add_up():
 def test_savings_without_the_profiler_shrink_as_the_step_does_and_only_on_the_host():
     report = reports()["bundle"]
     first = report.findings[0]
-    assert unprofiled_savings(report)[first.id] == pytest.approx(first.saving_ns * 510 / 955)
-    assert unprofiled_savings(reports()["trace"]) == {}
-    assert unprofiled_savings(reports()["gpu"]) == {}
+    assert first.saving_unprofiled_ns == pytest.approx(first.saving_ns * 510 / 955)
+    assert {finding.saving_unprofiled_ns for finding in reports()["trace"].findings} == {None}
+    assert reports()["gpu"].findings == ()
 
 
 def test_runs_that_cannot_be_compared_get_no_verdict_word():

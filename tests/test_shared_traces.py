@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from shared_data import SHARED, TRACES, names, shared_trace
 
-from longpole.analyze.analyses import ACROSS_RANKS, ANALYSES, analyses_for
 from longpole.analyze.analyses.gpu_kernels import gpu_kernels
 from longpole.analyze.analyses.ranks import ranks
+from longpole.analyze.contents import ACROSS_RANKS, ANALYSES, analyses_for
 from longpole.analyze.diffs import DIFFS
 from longpole.analyze.load import load, load_run
 from longpole.analyze.run import run

@@ -1,0 +1,32 @@
+"""What a finding saves, and how a replay explains a trace -> words, the same in every report."""
+
+from ..analyze.findings import Finding
+from ..analyze.replay.quality import Quality
+from . import formats as f
+
+BOUND_NAMES = {
+    "host": "the host", "data": "data", "launch": "launches and the gaps between kernels",
+    "synchronization": "the return from a wait for the GPU", "compute": "computing", "copy": "copies",
+    "communication": "communication", "unrecorded": "gaps inside graphs", "unexplained": "what the recording does not explain",
+}  # fmt: skip
+
+
+def quality_line(known: Quality) -> str:
+    """How well the replay explains a trace, in one sentence."""
+    if known.trivial:
+        return "The host's own time decides it, so that a replay is exact."
+    unexplained, unrecorded = f.share(known.unexplained_share), f.share(known.unrecorded_share)
+    return (
+        f"The replay explains it to {f.share(known.worst_structural)}; of the time that decides it {unexplained} is unexplained, "
+        f"{unrecorded} gaps inside graphs; {known.inferred_count} inferred dependencies lie on it."
+    )
+
+
+def saving_text(finding: Finding) -> str:
+    """What the step changes by; nothing for what is only worth knowing."""
+    return f.time(-finding.saving_ns) if finding.saves else f.UNKNOWN
+
+
+def range_text(finding: Finding) -> str:
+    """The most and the least of it."""
+    return f"{f.time(-finding.high_ns)} to {f.time(-finding.low_ns)}" if finding.saves else "worth knowing"

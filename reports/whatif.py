@@ -1,0 +1,82 @@
+"""Predictions of a replay -> the answer of `longpole whatif`, as text for a terminal or as JSON."""
+
+import json
+from collections.abc import Sequence
+
+import pandas as pd
+from rich.console import Group
+from rich.text import Text
+
+from ..analyze.replay.quality import Quality
+from ..analyze.replay.whatif import Prediction
+from . import formats as f
+from .measures import pct, us
+from .render_terminal import grid
+from .saving_words import quality_line
+from .tables import table
+
+SCHEMA = "longpole.whatif/1"
+TOGETHER = "all of these at once"
+HEADS = {
+    "change": "What if",
+    "after_ns": "Step",
+    "saving_ns": "Saves",
+    "low_ns": "at least",
+    "high_ns": "at most",
+    "saving_share": "Of the step",
+    "whole_share": "Of the recording",
+}
+
+
+def whatif_text(found: Sequence[Prediction], known: Quality, width: int) -> Group:
+    """A row for each change, then all at once, and how well the replay explains this trace."""
+    steps = found[0].measured_ns
+    step = f"Step: {f.time(float(steps.mean()))}, mean of {len(steps)}" if len(steps) else "No step is whole"
+    lines = [Text(f"{step}. {quality_line(known)}"), Text("")]
+    reasons = [Text(f"Only the range counts: {reason}.") for reason in dict.fromkeys(p.reason for p in found) if reason]
+    return Group(*lines, grid(table(_rows(found), HEADS, unit_of="after_ns"), width), *([Text(""), *reasons] if reasons else []))
+
+
+def whatif_json(found: Sequence[Prediction], known: Quality) -> str:
+    """One object; times per step, the mean of the steps that are replayed."""
+    answers = [
+        {
+            "changes": [str(change) for change in p.changes],
+            "step_us": us(row["after_ns"]),
+            "saving_us_per_step": us(p.saving_ns),
+            "saving_low_us": us(p.low_ns),
+            "saving_high_us": us(p.high_ns),
+            "saving_pct": pct(row["saving_share"]),
+            "saving_pct_of_recording": pct(p.whole_saving_share),
+            "predicted": p.point, "reason": p.reason,
+        }
+        for p, row in zip(found, _rows(found).to_dict("records"), strict=True)
+    ]  # fmt: skip
+    whole = {
+        "schema": SCHEMA,
+        "step_us": us(float(found[0].measured_ns.mean())),
+        "quality": quality_json(known),
+        "answers": answers,
+    }
+    return json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def quality_json(known: Quality) -> dict[str, float | int | str | None]:
+    return {
+        "structural_error_pct": pct(known.worst_structural),
+        "unexplained_pct": pct(known.unexplained_share),
+        "unrecorded_pct": pct(known.unrecorded_share),
+        "inferred_edges": known.inferred_count,
+        "cross_step_error_pct": None if known.cross_step is None else pct(known.cross_step),
+        "no_change_error_pct": None if known.no_change is None else pct(known.no_change),
+        "reason": known.reason,
+    }
+
+
+def _rows(found: Sequence[Prediction]) -> pd.DataFrame:
+    rows = []
+    for p in found:
+        step = float(p.measured_ns.mean()) if len(p.measured_ns) else float("nan")
+        what = str(p.changes[0]) if len(p.changes) == 1 else TOGETHER
+        rows.append((what, step - p.saving_ns, p.saving_ns, p.low_ns, p.high_ns, p.saving_ns / step, p.whole_saving_share))
+    return pd.DataFrame(rows, columns=["change", "after_ns", "saving_ns", "low_ns", "high_ns", "saving_share", "whole_share"])

@@ -1,0 +1,53 @@
+"""The `longpole whatif` command, and what a newcomer may write."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from make_trace import op, step, write_trace
+from replay_trace import waiting_events
+
+from longpole.reports.cli import cli
+
+
+def ask(path: Path, *changes: str) -> Result:
+    return CliRunner().invoke(cli, ["whatif", str(path), *changes])
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Path:
+    return write_trace(tmp_path / "waiting.json", *waiting_events())
+
+
+def test_each_change_gets_a_row_and_all_of_them_one_more(waiting: Path):
+    done = ask(waiting, "kernel:gemm x0.5", "sync x0")
+    assert done.exit_code == 0
+    rows = [line.split() for line in done.output.splitlines() if line.startswith(("kernel:", "sync", "all of"))]
+    assert [row[-6:-4] for row in rows] == [["80.0", "20.0"], ["75.0", "25.0"], ["55.0", "45.0"]]
+    assert "mean of 3" in done.output
+
+
+def test_json_tells_the_same_with_the_quality_of_the_replay(waiting: Path):
+    told = json.loads(ask(waiting, "kernel:gemm x0.5", "--json").output)
+    (answer,) = told["answers"]
+    assert (told["schema"], told["step_us"], told["quality"]["reason"]) == ("longpole.whatif/1", 100.0, None)
+    assert (answer["changes"], answer["saving_us_per_step"], answer["step_us"]) == (["kernel:gemm x0.5"], 20.0, 80.0)
+    assert answer["predicted"]
+
+
+def test_a_wrong_change_is_refused_before_anything_is_loaded(tmp_path: Path):
+    done = ask(tmp_path / "not there.json", "faster please")
+    assert (done.exit_code, "possible are" in str(done.exception)) == (1, True)
+
+
+def test_a_name_that_the_trace_does_not_hold_is_refused_with_those_that_are_like_it(waiting: Path):
+    done = ask(waiting, "kernel:some_gem x0.5")
+    assert done.exit_code == 0  # a part of the name
+    assert "some_gemm" in str(ask(waiting, "kernel:somegemm x0.5").exception)
+
+
+def test_a_run_without_a_gpu_is_replayed_too(tmp_path: Path):
+    path = write_trace(tmp_path / "cpu.json", [step(1, 0, 100), op("aten::mm", 10, 50)])
+    told = json.loads(ask(path, "op:aten::mm x0.5", "--json").output)
+    assert told["answers"][0]["saving_us_per_step"] == 20.0
