@@ -122,8 +122,6 @@ EXPECTED = [
     path for path in names("field_cases/*.expected.json")
     if Path(path).name[:2] != "44"  # the diff has a test of its own
 ]  # fmt: skip
-# What limits a GPU run, and what a fix would save, is not told yet: null stands for it.
-NOT_TOLD_YET = {("37", "top_bottleneck"), ("41", "top_bottleneck"), ("42", "top_bottleneck"), ("42", "saving_upper_bound_us")}
 
 
 def case_of(path: str) -> str:
@@ -153,12 +151,9 @@ def test_what_is_said_of_a_field_case_is_right(shared: Path, path: str):
     said = {**found["coverage"], **found["measures"], "producer": found["source"]["producer"]}
     want = {**expected["report"], **expected.get("recover", {})}
     for name in want.keys() & said.keys():
-        if (case_of(path), name) in NOT_TOLD_YET:
-            assert said[name] is None
-        else:
-            assert _asked(said[name], want[name]) == close(want[name]), name
+        assert _asked(said[name], want[name]) == close(want[name]), name
     for name in want.keys() & found["withheld"].keys():
-        assert want[name] is None or (case_of(path), name) in NOT_TOLD_YET, f"{name} is withheld: {found['withheld'][name]}"
+        assert want[name] is None, f"{name} is withheld: {found['withheld'][name]}"
 
 
 def _asked(said: Any, want: Any) -> Any:
@@ -239,3 +234,26 @@ def test_a_trace_against_itself_has_no_changed_row(shared: Path, name: str):
     assert {row["status"] for row in found["rows"]} <= {"within_noise", "too_few_steps"}
     assert found["step"]["verdict"] in ("within_noise", "too_few_steps")
     assert re.fullmatch(r"1(\.0)?", str(found["step"]["speedup"]))
+
+
+FIRST_FINDINGS = {
+    "37": ("input_pipeline", "num_workers"),
+    "41": ("launch_bound", "torch.compile"),
+    "42": ("pageable_copies", "non_blocking"),
+}
+
+
+@pytest.mark.parametrize("number", ["37", "39", "41", "42"])
+def test_the_cause_comes_first_and_nothing_else_is_advised(shared: Path, number: str):
+    (path,) = (path for path in (shared / "field_cases").glob(f"{number}_*.json") if "expected" not in path.name)
+    trace = load(path)
+    findings = run_report(run(analyses_for(trace), trace), trace).findings
+    found = [(f.id, FIRST_FINDINGS[number][1] in f.advice.template) for f in findings]
+    assert found == ([(FIRST_FINDINGS[number][0], True)] if number in FIRST_FINDINGS else [])
+
+
+def test_a_first_collective_that_spins_is_no_headline(shared: Path):
+    trace = load(shared / "field_cases/29_profiler_start_skew.json")
+    report = run_report(run(analyses_for(trace), trace), trace)
+    assert report.verdict.bound != "communication"
+    assert report.verdict.sentence.values["compute_share"] == pytest.approx(0.89087, abs=1e-5)

@@ -38,7 +38,8 @@ def savings(trace: Trace) -> Savings:
     kept_steps = graph(trace).steps
     step_ns = float(kept_steps["measured_ns"].mean()) if len(kept_steps) else 0.0
     findings = [finding(one) for one in found]
-    kept = ranked([*notable(findings, step_ns), *(f for f in findings if not f.high_ns)])
+    notes = [f for f, one in zip(findings, found, strict=True) if one.why_not or not (one.prediction or one.proposal.saving)]
+    kept = ranked([*notable(findings, step_ns), *notes])
     return Savings(
         rows=_rows(found, step_ns),
         quality=quality(trace),
