@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ..capture.errors import ChangeError
 from .findings import Confidence, Finding
+from .joint import MOST_TOGETHER, Together
 from .proposals import Proposal
 from .replay.changes import joint_effect
 from .replay.graph import graph
@@ -12,19 +13,7 @@ from .replay.what import HOST, WhatIf, parse
 from .replay.whatif import Prediction, predict
 from .trace import Trace
 
-MOST_TOGETHER = 3  # changes made at once: a reader acts on the first few
 CONFIDENCES: tuple[Confidence, ...] = ("low", "medium", "high")
-
-
-@dataclass(frozen=True)
-class Together:
-    """The first findings (ids, in their order) made at once, from one replay: the predicted step, and between which borders."""
-
-    ids: tuple[str, ...]
-    step_ns: float
-    after_ns: float
-    least_ns: float  # where everything goes that can
-    most_ns: float
 
 
 @dataclass(frozen=True)

@@ -269,11 +269,9 @@ def nothing_to_change(report: Report) -> str:
 
 def together_lines(report: Report) -> list[str]:
     """What the first findings save when all of them are fixed, in sentences."""
-    found = report.result("savings")
     number = {finding.id: place for place, finding in enumerate(report.findings, 1)}
     return [
         f"Changes {', '.join(str(number[id]) for id in t.ids[:-1])} and {number[t.ids[-1]]} together: "
         f"{f.time(t.step_ns)} → {f.time(t.after_ns)} a step ({f.time(t.least_ns)} to {f.time(t.most_ns)})."
-        for t in (found.together if found else ())
-        if all(id in number for id in t.ids)
+        for t in report.together
     ]

@@ -307,13 +307,12 @@ def _evidence(evidence: Evidence, rank: int) -> Json:
 
 def _together(report: Report) -> list[Json]:
     """The predicted step with the first two, and the first three, findings fixed at once."""
-    found = report.result("savings")
     return [
         {
             "ids": list(t.ids), "step_us": us(t.step_ns), "step_after_us": us(t.after_ns), "step_after_low_us": us(t.least_ns),
             "step_after_high_us": us(t.most_ns),
         }
-        for t in (found.together if found else ())
+        for t in report.together
     ]  # fmt: skip
 
 

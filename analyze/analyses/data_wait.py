@@ -28,12 +28,14 @@ IDLE_BESIDE = ("gpu_idle_during_dataloader_ns", "gpu_idle_during_dataloader_shar
 class DataWait:
     """Time of the data_loading phase per step, and of the rest.
 
-    `workers`: whether a DataLoader's worker processes load already; None where the trace names no DataLoader.
+    `workers`: whether a DataLoader's worker processes load already; None where the trace names no DataLoader. `loader`: what is
+    known of it in a run without a GPU.
     """
 
     loading_ns: float
     rest_ns: float
     workers: bool | None
+    loader: "Loader | None"
     findings: tuple[Finding, ...]
     measures: Mapping[str, Any]
     withheld: Mapping[str, str]
@@ -48,9 +50,9 @@ def data_wait(trace: Trace) -> DataWait:
     rest_ns = found.step_ns - loading_ns
     workers = has_workers(trace)
     known = workers is not None and not len(trace.device)
-    worth = [_finding(_loader(trace, loading_ns, rest_ns, bool(workers)))] if known else []
-    findings = notable(worth, found.step_ns, found.unprofiled_share)
-    return DataWait(loading_ns, rest_ns, workers, findings, _measures(trace), _withheld(trace))
+    loader = _loader(trace, loading_ns, rest_ns, bool(workers)) if known else None
+    findings = notable([_finding(loader)] if loader else [], found.step_ns, found.unprofiled_share)
+    return DataWait(loading_ns, rest_ns, workers, loader, findings, _measures(trace), _withheld(trace))
 
 
 def _measures(trace: Trace) -> dict[str, Any]:

@@ -7,9 +7,10 @@ import pandas as pd
 from ...capture.errors import MissingData
 from ..advice import ADVICE
 from ..findings import Finding, notable, ranked
+from ..joint import Together
 from ..replay.graph import graph
 from ..replay.quality import Quality, quality
-from ..replayed import Replayed, Together, finding, replayed, together
+from ..replayed import Replayed, finding, replayed, together
 from ..trace import Trace
 from .steps import steps
 
