@@ -15,6 +15,7 @@ from ..analyze.analyses.readbacks import LOOP_COUNT
 from ..analyze.analyses.repeated_ops import MANY_CALLS, SMALL_NS
 from ..analyze.forms import LEGACY_NOTE
 from ..analyze.launch_queue import QUEUE_EMPTY_NS
+from ..analyze.replay.quality import MOST_STRUCTURAL
 from . import formats, headline, palette, tables
 from .charts import Chart
 from .figures import figures
@@ -128,6 +129,7 @@ def _limits() -> dict[str, float]:
         "seed": statistics.SEED,
         "min_steps": statistics.MIN_STEPS,
         "queue_empty_ns": QUEUE_EMPTY_NS,
+        "structural": MOST_STRUCTURAL,
     }
 
 

@@ -85,7 +85,7 @@ def _of_rank(report: Report) -> Json:
             {"code": w.code, "count": w.count, "message": w.message, "harmless": w.harmless} for w in recording.warnings
         ],
         "withheld": withheld,
-        "measures": {**measures_of(report), **dict.fromkeys(withheld)},
+        "measures": {**measures_of(report), "together": _together(report), **dict.fromkeys(withheld)},
         "ops": _ops(report),
         "kernels": _kernels(report),
         "steps": _steps(report),
@@ -95,7 +95,6 @@ def _of_rank(report: Report) -> Json:
         "idle": _idle(report),
         "ranks": [],
         "findings": [_finding(f, recording) for f in report.findings],
-        "together": _together(report),
         "verdict": verdict_of(report),
     }
 

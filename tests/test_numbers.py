@@ -88,6 +88,8 @@ def of_run(summary: dict[str, Any]) -> Known:
         len({k["name"] for k in summary["kernels"]}),
         len(summary["devices"]),
     ]
+    known.times_us += [us for t in measures["together"] for name, us in t.items() if name.endswith("_us")]
+    known.plain += [len(t["ids"]) for t in measures["together"]]
     in_buckets = measures.get("step_buckets_us", {})
     by_kind = [sum(us for name, us in in_buckets.items() if name.startswith(kind)) for kind in ("compute", "idle")]
     known.times_us += [*in_buckets.values()]
