@@ -11,11 +11,12 @@ from ..kernels import COMMUNICATION, COMPUTE, COPY, work_class
 from ..launches import is_launch
 from ..statistics import Floats
 from ..step_time import phases_at
-from ..trace import Trace
+from ..trace import Ids, Ints, Trace
 from .edges import CALL, CONT, GRAPH, HAND, HOST, KERN, LAUNCH, QUEUE, STREAM, SYNC, WORK_END, XS
 from .graph import NOTABLE_NS, Graph, graph
 from .host_shares import host_shares, kept_of_edges
-from .steps import completed
+from .steps import measured_completions
+from .sweep import latest
 
 BOUNDS = ("host", "data", "launch", "synchronization", "compute", "copy", "communication", "unrecorded", "unexplained")
 OF_KIND = {
@@ -40,10 +41,12 @@ class CriticalPath:
 
     def slack_by_name(self, trace: Trace) -> pd.DataFrame:
         """name, count, least_slack_ns, mean_slack_ns of device work, the least slack first."""
-        rows = pd.DataFrame({"name": np.array([*trace.names, ""], object)[trace.device.name], "slack": self.slack_ns})
+        of_name, names = pd.factorize(np.array(trace.names, object))
+        rows = pd.DataFrame({"name": of_name[trace.device.name], "slack": self.slack_ns})
         found = rows.groupby("name").agg(
             count=("slack", "size"), least_slack_ns=("slack", "min"), mean_slack_ns=("slack", "mean")
         )
+        found.index = pd.Index(names[found.index], name="name")
         return found.sort_values(["least_slack_ns", "mean_slack_ns"], kind="stable").reset_index()
 
 
@@ -58,13 +61,13 @@ def critical_path(trace: Trace) -> CriticalPath:
     return CriticalPath(parts, bounds, _names(found, parts), slack(found))
 
 
+@lru_cache(maxsize=2)  # quality and path share it; 2: a diff has two traces
 def path_of(found: Graph) -> pd.DataFrame:
     """The edges that decided when each kept step was complete, back to the completion of the step before."""
     time, source, binding = found.nodes.time_ns.tolist(), found.edges.source.tolist(), found.binding.tolist()
-    done, rows = completed(found.completions, found.nodes.time_ns[:, None])[0], []
+    last, rows = _last_nodes(found), []
     for step, before in zip(found.steps["row"].tolist(), found.steps["before"].tolist(), strict=True):
-        until, ends = int(done.loc[before]), found.completions.loc[found.completions["step"] == step, "node"].to_numpy()
-        node = int(ends[found.nodes.time_ns[ends].argmax()])
+        until, node = time[last[before]], last[step]
         while time[node] > until:
             edge = binding[node]
             since = until if edge < 0 else max(until, time[source[edge]])
@@ -76,6 +79,13 @@ def path_of(found: Graph) -> pd.DataFrame:
     edge, ns = parts["edge"].to_numpy(), parts["ns"].to_numpy()
     residual = np.append(found.residual_ns, np.inf)[edge]
     return parts.assign(unexplained_ns=np.where(residual > NOTABLE_NS, np.minimum(residual, ns), 0).astype(np.int64))
+
+
+def _last_nodes(found: Graph) -> dict[int, int]:
+    """For each step the node that completes it."""
+    rows = found.completions.assign(time=found.nodes.time_ns[found.completions["node"]])
+    rows = rows.sort_values("time", ascending=False, kind="stable").drop_duplicates("step")
+    return dict(zip(rows["step"].tolist(), rows["node"].tolist(), strict=True))
 
 
 def bound_of_edges(found: Graph) -> np.ndarray:
@@ -122,36 +132,35 @@ def loading_share(found: Graph) -> Floats:
 def _names(found: Graph, parts: pd.DataFrame) -> pd.DataFrame:
     """What the path consists of, by name: device work, and the innermost host ranges of its host edges."""
     trace, kind = found.trace, np.append(found.edges.kind, -1)
-    names = np.array([*trace.names, "(outside operators)"], object)
+    of_name, names = pd.factorize(np.array([*trace.names, "(outside operators)"], object))
     edge, ns = parts["edge"].to_numpy(), (parts["ns"] - parts["unexplained_ns"]).to_numpy()
     on_device = np.isin(kind[edge], (KERN, CONT))
     row = found.edges.work[edge[on_device]]
-    device = pd.DataFrame({"name": names[trace.device.name[row]], "kind": "device", "ns": ns[on_device]})
+    device = _sums(of_name[trace.device.name[row]], ns[on_device], names, "device")
     on_host = np.isin(kind[edge], (HOST, CALL))
     weight = np.bincount(edge[on_host], weights=ns[on_host], minlength=len(found.edges))
     pieces = host_shares(found)
     pieces = pieces[weight[pieces.edge] > 0]
     whole = np.bincount(pieces.edge, weights=pieces.ns, minlength=len(found.edges))
     name = np.append(trace.host.name, -1)[pieces.row]
-    host = pd.DataFrame({"name": names[name], "kind": "host", "ns": pieces.ns / whole[pieces.edge] * weight[pieces.edge]})
-    rows = pd.concat([device, host]).groupby(["name", "kind"])["ns"].sum().reset_index()
+    host = _sums(of_name[name], pieces.ns / whole[pieces.edge] * weight[pieces.edge], names, "host")
+    rows = pd.concat([device, host])
     rows["ns"] = rows["ns"] / max(1, len(found.steps))
     return rows.sort_values(["ns", "name"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
+def _sums(of: Ids, ns: Ints | Floats, names: np.ndarray, kind: str) -> pd.DataFrame:
+    """name, kind, ns of the names that occur."""
+    occurs = np.flatnonzero(np.bincount(of, minlength=len(names)))
+    return pd.DataFrame({"name": names[occurs], "kind": kind, "ns": np.bincount(of, ns, minlength=len(names))[occurs]})
+
+
 def slack(found: Graph) -> Floats:
     """For each piece of device work how much later it could end without delaying the completion of any step."""
-    latest = [float("inf")] * len(found.nodes)
-    done = completed(found.completions, found.nodes.time_ns[:, None])[0]
-    for step, node in zip(found.completions["step"].tolist(), found.completions["node"].tolist(), strict=True):
-        latest[node] = float(done.loc[step])
-    weight, source = (found.weight_ns + found.residual_ns).tolist(), found.edges.source.tolist()
-    target = found.edges.target.tolist()
-    for edge in range(len(weight) - 1, -1, -1):
-        by = latest[target[edge]] - weight[edge]
-        if by < latest[source[edge]]:
-            latest[source[edge]] = by
+    limit = np.full(len(found.nodes), np.inf)
+    done = measured_completions(found.completions, found.nodes)
+    limit[found.completions["node"]] = done.loc[found.completions["step"]].to_numpy()
     ends = np.flatnonzero(found.nodes.kind == WORK_END)
     result = np.full(len(found.trace.device), np.inf)
-    result[found.nodes.row[ends]] = np.array(latest)[ends] - found.nodes.time_ns[ends]
+    result[found.nodes.row[ends]] = latest(found, limit)[ends] - found.nodes.time_ns[ends]
     return result

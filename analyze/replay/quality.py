@@ -12,7 +12,7 @@ from ..links import calls_named, launching_call
 from ..statistics import Floats
 from ..step_marks import marked_steps
 from ..step_time import row_at
-from ..trace import Trace
+from ..trace import Ids, Trace
 from .critical_path import path_of
 from .edges import CALL, GRAPH, HAND, HOST, INFERRED, KERN
 from .graph import Graph, graph
@@ -124,11 +124,10 @@ def _pairs(found: Graph) -> list[tuple[int, int, Floats]]:
     count = len(found.steps)
     if count < 2 or len(marked_steps(found.trace)) < FEWEST_STEPS:
         return []
-    rows, steps = _step_edges(found), found.steps["row"].tolist()
-    every = [(a, b) for a in range(count) for b in range(count) if a != b] if count <= MOST_STEPS else []
-    far = np.linspace(0, count - 1, MOST_STEPS).astype(int).tolist()
-    chosen = every or [(a, b) for a in far for b in far if a != b]
-    known = [(a, b, _with_times_of(found, rows, steps[a], steps[b])) for a, b in chosen]
+    chosen = range(count) if count <= MOST_STEPS else np.linspace(0, count - 1, MOST_STEPS).astype(int).tolist()
+    steps = found.steps["row"].to_numpy()[list(chosen)]
+    of_step = dict(zip(chosen, _step_edges(found, steps), strict=True))
+    known = [(a, b, _with_times_of(found, of_step[a], of_step[b])) for a in chosen for b in chosen if a != b]
     return [(a, b, weight) for a, b, weight in known if weight is not None]
 
 
@@ -142,23 +141,25 @@ def _across_steps(found: Graph, pairs: list[tuple[int, int]], replayed: Floats) 
     return float(np.median(errors)), float(np.quantile(errors, 0.9)), float(np.median(same))
 
 
-def _step_edges(found: Graph) -> pd.DataFrame:
-    """Host and kernel edges by step: edge, step, key (what it goes from and to), number (how often the key came before)."""
+def _step_edges(found: Graph, steps: Ids) -> list[pd.DataFrame]:
+    """Of each step the host and kernel edges: edge, key (what it goes from and to), number (how often the key came before)."""
     trace, nodes, kept = found.trace, found.nodes, found.edges
     edge = np.flatnonzero(np.isin(kept.kind, (HOST, CALL, KERN, HAND)))
-    source, target = kept.source[edge], kept.target[edge]
-    label = _labels(found)
-    keys = pd.DataFrame(
-        {"edge": edge, "kind": kept.kind[edge], "a": label[source], "b": label[target], "thread": nodes.thread[source]}
-    )
     marked = marked_steps(trace)
     own = np.flatnonzero(~marked["aside"])
-    at = row_at(marked["start_ns"].to_numpy()[own], marked["end_ns"].to_numpy()[own], nodes.time_ns[source])
+    at = row_at(marked["start_ns"].to_numpy()[own], marked["end_ns"].to_numpy()[own], nodes.time_ns[kept.source[edge]])
     by_time = np.where(at >= 0, own[at], -1)
-    keys["step"] = np.where(kept.kind[edge] == KERN, np.append(step_of_work(trace), -1)[kept.work[edge]], by_time)
-    keys = keys[keys["step"] >= 0]
-    keys["number"] = keys.groupby(["step", "kind", "a", "b", "thread"]).cumcount()
-    return keys
+    step = np.where(kept.kind[edge] == KERN, np.append(step_of_work(trace), -1)[kept.work[edge]], by_time)
+    label = _labels(found)
+    return [_keys(found, edge[step == one], label) for one in steps.tolist()]
+
+
+def _keys(found: Graph, edge: Ids, label: Ids) -> pd.DataFrame:
+    kept = found.edges[edge]
+    keys = pd.DataFrame({
+        "edge": edge, "kind": kept.kind, "a": label[kept.source], "b": label[kept.target], "thread": found.nodes.thread[kept.source],
+    })  # fmt: skip
+    return keys.assign(number=keys.groupby(["kind", "a", "b", "thread"]).cumcount())
 
 
 def _labels(found: Graph) -> np.ndarray:
@@ -170,12 +171,10 @@ def _labels(found: Graph) -> np.ndarray:
     return name * 8 + nodes.kind
 
 
-def _with_times_of(found: Graph, rows: pd.DataFrame, a: int, b: int) -> Floats | None:
-    """Weights in which step a has the times of step b; None where they are not equal."""
-    keys = ["kind", "a", "b", "thread", "number"]
-    both = rows[rows["step"] == a].merge(rows[rows["step"] == b], on=keys, suffixes=("", "_b"))
-    longer = max((rows["step"] == a).sum(), (rows["step"] == b).sum())
-    if len(both) < EQUAL_SHARE * longer:
+def _with_times_of(found: Graph, a: pd.DataFrame, b: pd.DataFrame) -> Floats | None:
+    """Weights in which the edges of one step have the times of another step's; None where they are not equal."""
+    both = a.merge(b, on=["kind", "a", "b", "thread", "number"], suffixes=("", "_b"))
+    if len(both) < EQUAL_SHARE * max(len(a), len(b)):
         return None
     weight = found.weight_ns + found.residual_ns
     weight[both["edge"]] += found.weight_ns[both["edge_b"]] - found.weight_ns[both["edge"]]

@@ -61,7 +61,7 @@ def kept_steps(trace: Trace, nodes: Nodes, completions: pd.DataFrame) -> pd.Data
     row (of marked_steps), name, before (the step from whose completion it is measured, FIRST_START: from its start), measured_ns.
     """
     marked = marked_steps(trace)
-    done = completed(completions, nodes.time_ns[:, None])[0]
+    done = measured_completions(completions, nodes)
     own = np.flatnonzero(~marked["aside"])
     before = np.full(len(marked), FIRST_START)
     before[own[1:]] = own[:-1]
@@ -73,5 +73,10 @@ def kept_steps(trace: Trace, nodes: Nodes, completions: pd.DataFrame) -> pd.Data
 
 
 def completed(completions: pd.DataFrame, times: Ints | Floats) -> pd.DataFrame:
-    """For each step a row, for each column of `times` (nodes × candidates) when it is complete."""
-    return pd.DataFrame(times[completions["node"]]).groupby(completions["step"].to_numpy()).max()
+    """For each step a row, for each column of `times` (rows of completions × candidates) when it is complete."""
+    return pd.DataFrame(times).groupby(completions["step"].to_numpy()).max()
+
+
+def measured_completions(completions: pd.DataFrame, nodes: Nodes) -> pd.Series:
+    """For each step when it was complete."""
+    return completed(completions, nodes.time_ns[completions["node"]][:, None])[0]

@@ -1,34 +1,41 @@
-"""A graph and weights for many candidates -> when each moment happens, by one pass over the moments in order."""
+"""A graph and weights for many candidates -> when each step is complete."""
+
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
 
 from ..statistics import Floats
+from ..trace import Ids
+from .edges import CALL, GRAPH, HOST, KERN, STREAM
 from .graph import Graph
 from .steps import completed
+from .stretches import NEVER, Stretches
+
+CHAINS = (HOST, CALL, KERN, STREAM, GRAPH)  # edges along one thread or stream; no change cuts one
 
 
-def times(graph: Graph, weights: Floats) -> Floats:
-    """`weights`: edges × candidates -> nodes × candidates. What waits for nothing happens when it was measured."""
-    found = np.empty((len(graph.nodes), weights.shape[1]))
-    found[:] = graph.nodes.time_ns[:, None]
-    at, weight, other = list(found), list(weights), np.empty(weights.shape[1])
-    source, first = graph.edges.source.tolist(), graph.first_edge.tolist()
-    add, maximum = np.add, np.maximum
-    for node, start, end in zip(range(len(at)), first, first[1:], strict=False):
-        if start == end:
-            continue
-        own = at[node]
-        add(at[source[start]], weight[start], own)
-        for edge in range(start + 1, end):
-            add(at[source[edge]], weight[edge], other)
-            maximum(own, other, out=own)
-    return found
+@lru_cache(maxsize=2)  # a report's replays share it; 2: beside a graph the careful one
+def _stretches(graph: Graph) -> Stretches:
+    return Stretches.of(len(graph.nodes), graph.edges.source, graph.edges.target, np.isin(graph.edges.kind, CHAINS))
+
+
+def times(graph: Graph, weights: Floats, nodes: Ids) -> Floats:
+    """`weights`: edges × candidates -> these nodes × candidates. What waits for nothing happens when it was measured."""
+    found, free = _stretches(graph), graph.binding < 0
+    return found.times(weights, np.where(free, graph.nodes.time_ns, NEVER))[found.place[nodes]]
+
+
+def latest(graph: Graph, limit: Floats) -> Floats:
+    """For each node the latest time at which it may happen if each is to happen by its `limit`; nothing else is changed."""
+    last, edges, weight = len(graph.nodes) - 1, graph.edges, graph.weight_ns + graph.residual_ns
+    back = Stretches.of(len(graph.nodes), last - edges.target, last - edges.source, np.isin(edges.kind, CHAINS))
+    return -back.times(weight[:, None], -limit[::-1])[back.place, 0][::-1]
 
 
 def sweep(graph: Graph, weights: Floats) -> pd.DataFrame:
     """When each step is complete (rows: step, FIRST_START for the start of the first), for each candidate (columns)."""
-    return completed(graph.completions, times(graph, weights))
+    return completed(graph.completions, times(graph, weights, graph.completions["node"].to_numpy()))
 
 
 def step_times(graph: Graph, done: pd.DataFrame) -> Floats:

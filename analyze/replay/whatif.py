@@ -15,7 +15,7 @@ from .changes import Effect, joint_effect
 from .edges import CALL, CONT, PIN
 from .graph import Graph, graph
 from .quality import Quality, quality
-from .steps import FIRST_START, completed
+from .steps import FIRST_START, measured_completions
 from .sweep import step_times, sweep
 from .what import WhatIf, parse
 
@@ -67,7 +67,7 @@ def _replayed(found: Graph, effects: Sequence[Effect]) -> pd.DataFrame:
 
 def _whole_savings(found: Graph, done: pd.DataFrame) -> Floats:
     """Of the time from the start of the first step to the last completion."""
-    measured = completed(found.completions, found.nodes.time_ns[:, None])[0]
+    measured = measured_completions(found.completions, found.nodes)
     if FIRST_START not in done.index or (whole := float(measured.max() - measured.loc[FIRST_START])) <= 0:
         return np.zeros(done.shape[1])
     return 1 - (done.max() - done.loc[FIRST_START]).to_numpy() / whole
@@ -131,5 +131,5 @@ def removed_ns(found: Graph, effect: Effect) -> float:
 
 
 def _kept_span(found: Graph) -> tuple[int, int]:
-    done = completed(found.completions, found.nodes.time_ns[:, None])[0]
+    done = measured_completions(found.completions, found.nodes)
     return int(done.loc[found.steps["before"]].min()), int(done.loc[found.steps["row"]].max())
