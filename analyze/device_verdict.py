@@ -163,8 +163,10 @@ def _first_change(top: Finding | None, found: Savings | None) -> Text:
     """What the first change saves, and the first few at once; or why nothing can be said."""
     if found is None:
         return Text("What a change would save is not told.", {})
+    if found.refusal:
+        return Text("What a change would save is not replayed: {why}.", {"why": found.refusal})
     if top is None:
-        why = found.quality.reason
+        why = found.reason
         nothing = "Nothing stands out: none of the checks found a change that would save a notable part of the step."
         return Text.of(nothing + " Only a range could be given for any: {why}.", why=why) if why else Text(nothing)
     step_ns = max(found.step_ns, 1.0)
@@ -185,4 +187,4 @@ def _confidence(gpu: GpuKernels, top: Finding | None, found: Savings | None) -> 
     """That of the first change; without one, whether a replay could have told."""
     if gpu.idle_withheld:
         return "low"
-    return top.confidence if top else "medium" if found and found.quality.reason else "high"
+    return top.confidence if top else "medium" if found and found.reason else "high"

@@ -4,7 +4,7 @@ This is the rule of everything but the operator table, which follows torch's (ca
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Self
 
 import numpy as np
@@ -135,12 +135,15 @@ class HostTree:
         return result
 
 
+@lru_cache(maxsize=4)  # a report's analyses share it; 4: a diff has two traces, of which excerpts may be replayed
 def thread_offsets(host: HostRanges) -> Ints:
     """What puts the times of each thread behind those of the thread before it, and apart: a range may have no length."""
     first = np.full(int(host.thread.max(initial=0)) + 2, np.iinfo(np.int64).max)
     last = np.full(len(first), np.iinfo(np.int64).min)
-    np.minimum.at(first, host.thread, host.start_ns)
-    np.maximum.at(last, host.thread, host.end_ns)
+    runs = np.flatnonzero(np.diff(host.thread, prepend=-2))  # a file tells of its threads in few runs
+    if len(runs):
+        np.minimum.at(first, host.thread[runs], np.minimum.reduceat(host.start_ns, runs))
+        np.maximum.at(last, host.thread[runs], np.maximum.reduceat(host.end_ns, runs))
     first, last = np.where(first <= last, first, 0), np.where(first <= last, last, 0)
     return np.cumsum(last - first + 1) - last - 1  # the spans before, less the thread's own start
 

@@ -8,6 +8,7 @@ from .findings import Confidence, Finding
 from .joint import MOST_TOGETHER, Together
 from .proposals import Proposal
 from .replay.changes import joint_effect
+from .replay.excerpt import refusal
 from .replay.graph import graph
 from .replay.what import HOST, WhatIf, parse
 from .replay.whatif import Prediction, predict
@@ -28,7 +29,8 @@ class Replayed:
 
 def replayed(trace: Trace, proposals: Sequence[Proposal], overhead_ratio: float | None) -> list[Replayed]:
     """One replay of all; `overhead_ratio`: profiled ÷ unprofiled step time, where that is known."""
-    errors = {proposal.id: _error(trace, proposal) for proposal in proposals}
+    why = refusal(trace)
+    errors = {proposal.id: why or _error(trace, proposal) for proposal in proposals}
     known = [p for p in proposals if p.changes and not errors[p.id]]
     changes = [tuple(map(parse, proposal.changes)) for proposal in known]
     found = dict(zip((p.id for p in known), predict(trace, changes), strict=True))

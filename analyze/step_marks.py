@@ -37,6 +37,8 @@ def marked_steps(trace: Trace) -> pd.DataFrame:
 
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def _found(trace: Trace) -> pd.DataFrame:
+    if trace.excerpt is not None:
+        return trace.excerpt.steps
     rows = _with_fates(trace, _marked(trace))
     if trace.whole_until_ns is not None and not (~rows["partial"] & ~rows["aside"]).any():
         rows = _with_fates(trace, _window(trace))  # of a file that was cut off within its first step

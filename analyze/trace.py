@@ -6,12 +6,15 @@ All times are int64 nanoseconds since `Trace.origin_ns`, the first start of the 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..capture.bundle import Manifest
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.signedinteger[Any]]  # as narrow as their values allow
@@ -161,6 +164,14 @@ class Coverage:
 
 
 @dataclass(frozen=True, eq=False)
+class Excerpt:
+    """What a Trace that was cut out of a longer recording knows of that."""
+
+    steps: "pd.DataFrame"  # rows of marked_steps as in the recording, those of the excerpt
+    of_count: int  # counted steps of the recording
+
+
+@dataclass(frozen=True, eq=False)
 class Trace:
     """One rank's recording."""
 
@@ -189,6 +200,7 @@ class Trace:
     whole_until_ns: int | None = None  # of a file that was cut off: host events after this time may be missing
     whole_steps: tuple[str, ...] | None = None  # and the names of the steps that lack nothing, on the host and on devices
     warnings: tuple[TraceWarning, ...] = field(default=())
+    excerpt: Excerpt | None = None  # never of a file
 
     @property
     def untimed_kernels(self) -> Counter[int]:

@@ -21,7 +21,7 @@ from .charts import Chart
 from .figures import figures
 from .model import Recording, Report
 from .prose import sentence
-from .saving_words import BOUND_NAMES, quality_line
+from .saving_words import BOUND_NAMES, excerpt_line, quality_line
 from .svg import Medium, clean
 from .total_tables import change_table
 
@@ -107,7 +107,7 @@ def _environment(pdf: bool) -> jinja2.Environment:
     environment.globals |= {
         "pdf": pdf, "narrow": formats.NARROW, "table": tables.table, "colour": VERDICT_COLOURS, "limits": _limits(),
         "legacy_note": LEGACY_NOTE, "change_table": change_table,
-        "quality_line": quality_line, "bound_names": BOUND_NAMES,
+        "quality_line": quality_line, "excerpt_line": excerpt_line, "bound_names": BOUND_NAMES,
     }  # fmt: skip
     return environment
 

@@ -11,6 +11,14 @@ BOUND_NAMES = {
 }  # fmt: skip
 
 
+def excerpt_line(known: Quality) -> str:
+    """Which steps of a long recording are replayed; nothing where all are."""
+    if known.of_steps_count is None:
+        return ""
+    which = "is replayed: the one" if known.steps_count == 1 else "are replayed: those in a row around the one"
+    return f"{known.steps_count:,} of {known.of_steps_count:,} steps {which} of median length."
+
+
 def quality_line(known: Quality) -> str:
     """How well the replay explains a trace, in one sentence."""
     if known.trivial:

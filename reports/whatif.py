@@ -12,7 +12,7 @@ from ..analyze.replay.whatif import Prediction
 from . import formats as f
 from .measures import pct, us
 from .render_terminal import grid
-from .saving_words import quality_line
+from .saving_words import excerpt_line, quality_line
 from .tables import table
 
 SCHEMA = "longpole.whatif/1"
@@ -32,7 +32,7 @@ def whatif_text(found: Sequence[Prediction], known: Quality, width: int) -> Grou
     """A row for each change, then all at once, and how well the replay explains this trace."""
     steps = found[0].measured_ns
     step = f"Step: {f.time(float(steps.mean()))}, mean of {len(steps)}" if len(steps) else "No step is whole"
-    lines = [Text(f"{step}. {quality_line(known)}"), Text("")]
+    lines = [Text(f"{step}. {quality_line(known)}"), *([Text(part)] if (part := excerpt_line(known)) else []), Text("")]
     reasons = [Text(f"Only the range counts: {reason}.") for reason in dict.fromkeys(p.reason for p in found) if reason]
     return Group(*lines, grid(table(_rows(found), HEADS, unit_of="after_ns"), width), *([Text(""), *reasons] if reasons else []))
 
@@ -55,6 +55,8 @@ def whatif_json(found: Sequence[Prediction], known: Quality) -> str:
     whole = {
         "schema": SCHEMA,
         "step_us": us(float(found[0].measured_ns.mean())),
+        "steps": known.steps_count,
+        "of_steps": known.steps_count if known.of_steps_count is None else known.of_steps_count,
         "quality": quality_json(known),
         "answers": answers,
     }

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,7 +33,7 @@ def in_order(ranges: list[Range]) -> list[Range]:
 def host_of(ranges: list[Range]) -> Any:
     start, end, thread, name = np.array(ranges, np.int64).reshape(-1, 4).T
     category = np.full(len(ranges), t.OP)
-    return SimpleNamespace(start_ns=HALF * start, end_ns=HALF * end, thread=thread, name=name, category=category)
+    return replace(t.no_rows(t.HostRanges), start_ns=HALF * start, end_ns=HALF * end, thread=thread, name=name, category=category)
 
 
 def tree_of(ranges: list[Range]) -> HostTree:

@@ -63,7 +63,8 @@ def _names(trace: Trace, found: replay.CriticalPath, step_ns: float) -> pd.DataF
 
 def _totals(trace: Trace) -> pd.DataFrame:
     """name, kind, total_ns: device work of the kept steps, per step."""
-    steps, work = graph(trace).steps["row"].to_numpy(), repaired_work(trace)
+    steps, trace = graph(trace).steps["row"].to_numpy(), graph(trace).trace
+    work = repaired_work(trace)
     own = np.flatnonzero(np.isin(step_of_work(trace), steps))
     name_of, names = pd.factorize(np.array(trace.names, object))
     sums = group_sums(name_of[work.name[own]], work.end_ns[own] - work.start_ns[own], len(names))
@@ -74,7 +75,7 @@ def _totals(trace: Trace) -> pd.DataFrame:
 def _off_path(trace: Trace, found: replay.CriticalPath, names: pd.DataFrame) -> pd.DataFrame:
     """Device work of which less than ON_PATH_SHARE lies on the path."""
     rows = _totals(trace).merge(names[["name", "kind", "path_ns"]], on=["name", "kind"], how="left").fillna({"path_ns": 0.0})
-    rows = rows.merge(found.slack_by_name(trace)[["name", "least_slack_ns"]], on="name", how="left")
+    rows = rows.merge(found.slack_by_name(graph(trace).trace)[["name", "least_slack_ns"]], on="name", how="left")
     rows = rows[rows["path_ns"] < ON_PATH_SHARE * rows["total_ns"]]
     rows = rows.sort_values(["total_ns", "name"], ascending=[False, True], kind="stable", ignore_index=True)
     rows["short_name"] = [short_name(name) for name in rows["name"]]

@@ -8,6 +8,7 @@ from ...capture.errors import MissingData
 from ..advice import ADVICE
 from ..findings import Finding, notable, ranked
 from ..joint import Together
+from ..replay.excerpt import refusal
 from ..replay.graph import graph
 from ..replay.quality import Quality, quality
 from ..replayed import Replayed, finding, replayed, together
@@ -19,15 +20,22 @@ from .steps import steps
 class Savings:
     """`rows`: one a proposal that was replayed, the largest saving first: change (in the words of whatif); saving_ns, low_ns,
     high_ns (of the whole change, per step); saving_share (of the mean step). `quality` of the replay; `step_ns`: the mean step
-    that it explains; `steps_count`: of how many steps. `together`: the first findings made at once.
+    that it explains; `steps_count`: of how many steps. `together`: the first findings made at once. `refusal`: why nothing was
+    replayed, half a sentence; then there is no quality.
     """
 
     rows: pd.DataFrame
-    quality: Quality
+    quality: Quality | None
     step_ns: float
     steps_count: int
     findings: tuple[Finding, ...]
     together: tuple[Together, ...]
+    refusal: str | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why no saving is told as a point."""
+        return self.quality.reason if self.quality else self.refusal
 
 
 def savings(trace: Trace) -> Savings:
@@ -35,7 +43,9 @@ def savings(trace: Trace) -> Savings:
     if not len(trace.device):
         raise MissingData("The trace holds no GPU work to replay; what a change on the host saves stands with each finding.")
     proposals = [proposal for advice in ADVICE for proposal in advice(trace)]
-    found = replayed(trace, proposals, steps(trace).overhead_ratio)
+    found = replayed(trace, proposals, steps(trace).overhead_ratio if trace.manifest else None)
+    if why := refusal(trace):
+        return Savings(_rows([], 0.0), None, 0.0, 0, ranked(map(finding, found)), (), why)
     kept_steps = graph(trace).steps
     step_ns = float(kept_steps["measured_ns"].mean()) if len(kept_steps) else 0.0
     findings = [finding(one) for one in found]

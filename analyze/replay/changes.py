@@ -101,13 +101,13 @@ def _kernels(found: Graph, change: WhatIf) -> Effect:
     if not taken.any():
         rows = _named(trace, change.pattern, (t.OP,))
         taken = np.append(rows, False)[links(trace).owner] & (trace.device.category == t.KERNEL) if rows.any() else taken
-    _some(taken, change, "kernel", {*classes.values(), *(trace.names[name] for name in classes)})
+    _some(found, taken, change, "kernel", {*classes.values(), *(trace.names[name] for name in classes)})
     return _scaled(found, taken, change.factor)
 
 
 def _ops(found: Graph, change: WhatIf) -> Effect:
     rows = _named(found.trace, change.pattern, (t.OP, t.ANNOTATION))
-    _some(rows, change, "operator", _host_names(found.trace, (t.OP, t.ANNOTATION)))
+    _some(found, rows, change, "operator", _host_names(found.trace, (t.OP, t.ANNOTATION)))
     return _inside(found, rows, change.factor)
 
 
@@ -116,7 +116,7 @@ def _modules(found: Graph, change: WhatIf) -> Effect:
     trace, wanted = found.trace, change.pattern.rsplit(".", 1)[-1]
     rows = _named(trace, MODULE_FRAME + wanted, (t.PYTHON,))
     modules = {name.removeprefix(MODULE_FRAME) for name in _host_names(trace, (t.PYTHON,)) if name.startswith(MODULE_FRAME)}
-    _some(rows, change, "module", modules)
+    _some(found, rows, change, "module", modules)
     backward, forward = forward_ops(trace)
     rows[backward[_covers(_spans(trace, rows), _line(trace, forward))]] = True
     return _inside(found, rows, change.factor)
@@ -137,7 +137,7 @@ def _phases(found: Graph, change: WhatIf) -> Effect:
     trace = found.trace
     at, names = _phase_at(found.trace, host_shares(found).start_ns)
     taken = at == change.pattern
-    _some(taken, change, "phase", names)
+    _some(found, taken, change, "phase", names)
     call = launching_call(trace)
     launched = np.zeros(len(trace.device), bool)
     launched[call >= 0] = _phase_at(trace, trace.host.start_ns[call[call >= 0]])[0] == change.pattern
@@ -159,7 +159,7 @@ def _host_part(found: Graph, change: WhatIf) -> Effect:
         return _effect(found, pieces=_left(taken, change.factor))
     kinds = (t.OP, t.ANNOTATION, t.RUNTIME, t.PYTHON)
     rows = _named(found.trace, change.pattern, kinds)
-    _some(rows, change, "range on the host", {*phases, *_host_names(found.trace, kinds)})
+    _some(found, rows, change, "range on the host", {*phases, *_host_names(found.trace, kinds)})
     return _effect(found, pieces=_left_inside(found, _spans(found.trace, rows), change.factor))
 
 
@@ -174,7 +174,7 @@ def _launch_gaps(found: Graph, change: WhatIf) -> Effect:
 
 def _communication(found: Graph, change: WhatIf) -> Effect:
     taken = work_class(found.trace) == COMMUNICATION
-    _some(taken, change, "kernel of communication", ())
+    _some(found, taken, change, "kernel of communication", ())
     return _scaled(found, taken, change.factor)
 
 
@@ -186,7 +186,7 @@ def _copies(found: Graph, change: WhatIf) -> Effect:
             raise ChangeError(f"There is no direction of copies called {change.pattern}; possible are {', '.join(DIRECTIONS)}.")
         named = np.array([any(word in name for word in DIRECTIONS[wanted]) for name in trace.names], bool)
         taken &= named[trace.device.name]
-    _some(taken, change, "copy", ())
+    _some(found, taken, change, "copy", ())
     return _pinned(found, taken) if change.pinned else _scaled(found, taken, change.factor)
 
 
@@ -217,7 +217,7 @@ def _waits(found: Graph, change: WhatIf) -> Effect:
         call = nodes.row[ends]
         ends = ends[rows[call] | _covers(_spans(trace, rows), _line(trace, call))]
     known = {str(trace.names[name]) for name in np.unique(trace.host.name[nodes.row[found.waiting]])}
-    _some(ends, change, "wait for the device", known)
+    _some(found, ends, change, "wait for the device", known)
     chosen = np.zeros(len(nodes), bool)
     chosen[ends] = True
     to_chosen, kind = chosen[found.edges.target], found.edges.kind
@@ -226,7 +226,7 @@ def _waits(found: Graph, change: WhatIf) -> Effect:
 
 def _data(found: Graph, change: WhatIf) -> Effect:
     at, _ = _phase_at(found.trace, host_shares(found).start_ns)
-    _some(at == LOADING, change, "wait for data", ())
+    _some(found, at == LOADING, change, "wait for data", ())
     return _effect(found, pieces=_left(at == LOADING, change.factor))
 
 
@@ -236,16 +236,17 @@ EFFECTS: dict[str, Callable[[Graph, WhatIf], Effect]] = {
 }  # fmt: skip
 
 
-def _some(taken: Mask | Ids, change: WhatIf, kind: str, names: Iterable[str]) -> None:
+def _some(found: Graph, taken: Mask | Ids, change: WhatIf, kind: str, names: Iterable[str]) -> None:
     """ChangeError where nothing was taken, with names that are like the one asked for."""
     if np.any(taken) or (taken.dtype != bool and len(taken)):
         return
+    place = "The replayed steps hold no" if found.trace.excerpt else "The trace holds no"
     if not change.pattern:
-        raise ChangeError(f"The trace holds no {kind}.")
+        raise ChangeError(f"{place} {kind}.")
     like = sorted(name for name in names if change.pattern.lower() in name.lower())
     like = like or difflib.get_close_matches(change.pattern, list(names), NAMES_SHOWN, cutoff=0.3)
     hint = f"; there is {', '.join(like[:NAMES_SHOWN])}" if like else ""
-    raise ChangeError(f"The trace holds no {kind} called {change.pattern}{hint}.")
+    raise ChangeError(f"{place} {kind} called {change.pattern}{hint}.")
 
 
 def _named(trace: Trace, name: str, categories: tuple[int, ...]) -> Mask:

@@ -10,6 +10,7 @@ from ..statistics import Floats
 from ..step_marks import marked_steps
 from ..trace import Ids, Mask, Trace
 from .edges import CALL, QUEUE, SYNC, WORK_END, WORK_START, Edges, Nodes, joined
+from .excerpt import excerpt
 from .points import host_side
 from .steps import completions_of, kept_steps
 from .waits import Waits, waits_of
@@ -44,7 +45,8 @@ class Graph:
 
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def graph(trace: Trace) -> Graph:
-    """Of the whole trace."""
+    """Of all of the trace that is replayed."""
+    trace = excerpt(trace)
     marked = marked_steps(trace)
     side = host_side(trace, marked)
     work, first = work_of(trace, side), len(side.points)

@@ -12,7 +12,7 @@ from ..intervals import outermost, union
 from ..launches import is_launch
 from ..links import calls_named, launching_call
 from ..step_marks import step_ranges
-from ..trace import Ids, Ints, Table, Trace
+from ..trace import Ids, Ints, Mask, Table, Trace
 from .edges import BURST_END, BURST_START, CALL, CALL_END, CALL_START, HAND, HOST, STEP_END, STEP_START, Edges, edges, joined
 
 COPIES_OR_WAITS = re.compile(r"Synchronize|Memcpy|MemoryCopy")
@@ -67,15 +67,20 @@ def host_side(trace: Trace, steps: pd.DataFrame) -> HostSide:
 def _relevant(trace: Trace) -> tuple[Ids, Ids]:
     """The rows of the calls, by thread and start, and for each row of the host the call that it is or in which it lies."""
     host = trace.host
-    taken = calls_named(trace, lambda name: bool(COPIES_OR_WAITS.search(name)) or is_launch(name))
-    launching = launching_call(trace)
-    taken[launching[launching >= 0]] = True
-    rows, of_row = np.flatnonzero(taken), np.full(len(host), -1)
+    rows, of_row = np.flatnonzero(relevant_calls(trace)), np.full(len(host), -1)
     offset = thread_offsets(host)[host.thread[rows]]
     start, end = host.start_ns[rows] + offset, host.end_ns[rows] + offset
     outer = outermost(start, end)
     of_row[rows] = np.searchsorted(start[outer], start, side="right") - 1
     return rows[outer], of_row
+
+
+def relevant_calls(trace: Trace) -> Mask:
+    """Calls that launch, copy or wait."""
+    taken = calls_named(trace, lambda name: bool(COPIES_OR_WAITS.search(name)) or is_launch(name))
+    launching = launching_call(trace)
+    taken[launching[launching >= 0]] = True
+    return taken
 
 
 def _main_thread(trace: Trace, steps: pd.DataFrame) -> int:

@@ -38,7 +38,8 @@ class Quality:
     Shares are of the critical path. `inferred_count`: edges on it that no record in the trace states. `trivial`: the path is host
     time alone: any replay is exact. `cross_step`: median error of a step predicted from another one, `cross_step_tail` what one
     in ten exceeds, `no_change` the median of "they are the same"; None without equal steps. `reason`: why no point value can be
-    given; None where it can.
+    given; None where it can. `steps_count`: of the kept steps; `of_steps_count`: of the recording's where only an excerpt of it
+    is replayed, else None.
     """
 
     structural: Sequence[float]
@@ -51,6 +52,8 @@ class Quality:
     cross_step_tail: float | None
     no_change: float | None
     reason: str | None
+    steps_count: int
+    of_steps_count: int | None
 
     @property
     def worst_structural(self) -> float:
@@ -77,6 +80,7 @@ def quality_of(found: Graph) -> Quality:
     return Quality(
         structural, unexplained, unrecorded, int(np.isin(kind, INFERRED).sum()), found.dropped_count,
         bool(np.isin(kind, (HOST, CALL)).all()), *across, _reason(found, structural, unexplained, unrecorded, across),
+        len(found.steps), found.trace.excerpt.of_count if found.trace.excerpt else None,
     )  # fmt: skip
 
 
@@ -156,9 +160,8 @@ def _step_edges(found: Graph, steps: Ids) -> list[pd.DataFrame]:
 
 def _keys(found: Graph, edge: Ids, label: Ids) -> pd.DataFrame:
     kept = found.edges[edge]
-    keys = pd.DataFrame({
-        "edge": edge, "kind": kept.kind, "a": label[kept.source], "b": label[kept.target], "thread": found.nodes.thread[kept.source],
-    })  # fmt: skip
+    keys = pd.DataFrame({"edge": edge, "kind": kept.kind, "a": label[kept.source], "b": label[kept.target]})
+    keys["thread"] = found.nodes.thread[kept.source]
     return keys.assign(number=keys.groupby(["kind", "a", "b", "thread"]).cumcount())
 
 

@@ -1,4 +1,4 @@
-"""Edges -> the times of all moments, not one by one: stretches of a thread or stream that wait for nothing later are timed at once.
+"""Edges -> the times of all moments: not one by one, but in stretches of a thread or stream that wait for nothing later.
 
 A stretch is timed by two running sums: with `own` what each of its moments takes after the one before it, and `other` when it may
 happen at the earliest for all else that it waits for, it happens at the largest, over itself and all before it, of `other` and
@@ -19,9 +19,9 @@ NEVER = -np.inf  # before all times: what waits for nothing else
 class Stretches:
     """Moments in the order in which they are timed. `link`: for each the edge from the one before it in its chain, or -1.
 
-    `first`: where each stretch begins, and the end. `before`: for each stretch the place of the moment that it goes on from, or -1.
-    `edge`, `source`, `target`: all other edges, their ends as places in that order, by target; `first_edge`: for each stretch its
-    first one, and the end.
+    `first`: where each stretch begins, and the end. `before`: for each stretch the place of the moment that it goes on from, or
+    -1. `edge`, `source`, `target`: all other edges, their ends as places in that order, by target; `again`: whether the edge
+    before has the same target; `first_edge`: for each stretch its first one, and the end.
     """
 
     order: Ids
@@ -32,6 +32,7 @@ class Stretches:
     edge: Ids
     source: Ids
     target: Ids
+    again: Mask
     first_edge: Ids
 
     @classmethod
@@ -54,7 +55,8 @@ class Stretches:
         before = np.where(before >= 0, place[source[before]], -1) if len(source) else before
         ends = place[target[edge]]
         return cls(
-            order, place, link[order], first, before, edge, place[source[edge]], ends, np.searchsorted(ends, first)
+            order, place, link[order], first, before, edge, place[source[edge]], ends, np.diff(ends, prepend=-1) == 0,
+            np.searchsorted(ends, first),
         )  # fmt: skip
 
     def times(self, weight: Floats, earliest: Floats) -> Floats:
@@ -74,7 +76,7 @@ class Stretches:
             if high > low:
                 arrival = found[self.source[low:high]]
                 arrival += weight[self.edge[low:high]]
-                _raise_to(found, self.target[low:high], arrival)
+                _raise_to(found, self.target[low:high], arrival, self.again[low:high])
             own = weight[self.link[start:end]]
             if before >= 0:
                 np.maximum(happens[0], found[before] + own[0], out=happens[0])
@@ -86,15 +88,14 @@ class Stretches:
         return found
 
 
-def _raise_to(found: Floats, rows: Ids, values: Floats) -> None:
-    """Each of these rows to the largest of its values, if it is below; equal rows stand together, and are few."""
-    first = np.diff(rows, prepend=-1) != 0
-    if not first.all():
-        again = rows[~first]
-        starts = np.flatnonzero(np.diff(again, prepend=-1))
-        largest, again = np.maximum.reduceat(values[~first], starts), again[starts]
-        found[again] = np.maximum(found[again], largest)
-        rows, values = rows[first], values[first]
+def _raise_to(found: Floats, rows: Ids, values: Floats, again: Mask) -> None:
+    """Each of these rows to the largest of its values, if it is below; `again`: few are those of the row before."""
+    if again.any():
+        more = rows[again]
+        starts = np.flatnonzero(np.diff(more, prepend=-1))
+        largest, more = np.maximum.reduceat(values[again], starts), more[starts]
+        found[more] = np.maximum(found[more], largest)
+        rows, values = rows[~again], values[~again]
     found[rows] = np.maximum(found[rows], values)
 
 

@@ -21,6 +21,7 @@ from .what import WhatIf, parse
 
 __all__ = ["Prediction", "WhatIf", "parse", "predict"]
 
+AT_ONCE = 8  # candidates: of a million moments the times of so many fill 64 MB, and as many weights more
 CUT = -1e18  # the weight of an edge that is gone: earlier than all else
 
 
@@ -62,7 +63,10 @@ def predict(trace: Trace, candidates: Sequence[tuple[WhatIf, ...]]) -> list[Pred
 
 
 def _replayed(found: Graph, effects: Sequence[Effect]) -> pd.DataFrame:
-    return sweep(found, np.stack([changed_weights(found, effect) for effect in effects], axis=1))
+    """When each step is complete, a column a candidate."""
+    blocks = [effects[first : first + AT_ONCE] for first in range(0, len(effects), AT_ONCE)]
+    done = [sweep(found, np.stack([changed_weights(found, effect) for effect in block], axis=1)) for block in blocks]
+    return pd.concat(done, axis=1, ignore_index=True)
 
 
 def _whole_savings(found: Graph, done: pd.DataFrame) -> Floats:
