@@ -42,8 +42,7 @@ def replay(report: Report) -> str:
     found = report.result("savings")
     if found is None:
         return "no GPU work"
-    known = found.quality
-    return known.reason or f"explains it to {f.share(known.worst_structural)}"
+    return found.reason or f"explains it to {f.share(found.quality.worst_structural)}"
 
 
 def main() -> int:
