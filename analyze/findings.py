@@ -26,13 +26,17 @@ class Text:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One number that supports a finding; the label's unit is that of `name`, as in Text. Positions are ns in the window."""
+    """One number that supports a finding; the label's unit is that of `name`, as in Text. Positions are ns in the window.
+
+    `rank`: of a finding across ranks, whose it is.
+    """
 
     label: str
     name: str
     value: int | float
     start_ns: int | None = None
     end_ns: int | None = None
+    rank: int | None = None
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,12 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from .advice.exposed_communication import EXPECTED_SHARE
 from .analyses.bottlenecks import Bottlenecks
 from .analyses.phases import Phases
+from .analyses.ranks import Ranks
 from .analyses.steps import Steps
+from .broken_graphs import COMPILING
 from .device_verdict import device_verdict
 from .diffs.changes import CHANGED
 from .diffs.comparability import Comparability
@@ -26,6 +29,7 @@ NARROW = 0.2  # width of the interval ÷ mean: a steady step
 MANY_PHASES = 4  # of fewer, a fix can well change all
 NOTABLE_SHIFT = 0.05
 NOT_COMPARABLE = "not_comparable"
+COMMUNICATION_FINDING = "exposed_communication"
 
 TAGS = {
     "input_pipeline": "Input-bound",
@@ -49,13 +53,54 @@ def run_verdict(sections: tuple[Section, ...]) -> Verdict:
     return snapshot_verdict(result["op_table"]) if result.get("op_table") else _no_verdict(sections)
 
 
-def run_verdict_of_ranks(verdict: Verdict, across: tuple[Section, ...]) -> Verdict:
-    """That of one rank, with who keeps it waiting."""
-    ledes = [lede for section in across if (lede := getattr(section.result, "lede", None)) is not None]
-    for lede in ledes:
-        told = Text(f"{verdict.lede.template} {lede.template}", {**verdict.lede.values, **lede.values})
-        verdict = replace(verdict, lede=told)
+def findings_of_ranks(own: tuple[Finding, ...], rank: int, across: tuple[Section, ...]) -> tuple[Finding, ...]:
+    """Those of one rank with those of all; what it can only call communication saves less where it waits for another rank."""
+    more = [finding for section in across for finding in section.findings]
+    waits_ns = max((finding.saving_ns for finding in more if finding.title.values.get("rank") != str(rank)), default=0.0)
+    left = (_without_waits(f, waits_ns) if f.id == COMMUNICATION_FINDING else f for f in own)
+    return ranked([*more, *(f for f in left if f.saving_ns or f.id != COMMUNICATION_FINDING)])
+
+
+def _without_waits(found: Finding, waits_ns: float) -> Finding:
+    saving_ns = max(0.0, found.saving_ns - EXPECTED_SHARE * waits_ns)
+    kept = saving_ns / found.saving_ns if found.saving_ns else 0.0
+    without = found.saving_unprofiled_ns
+    return replace(
+        found, saving_ns=saving_ns, low_ns=min(found.low_ns, saving_ns), high_ns=max(saving_ns, found.high_ns - waits_ns),
+        saving_unprofiled_ns=None if without is None else kept * without,
+    )  # fmt: skip
+
+
+def run_verdict_of_ranks(verdict: Verdict, across: tuple[Section, ...], findings: tuple[Finding, ...]) -> Verdict:
+    """That of one rank, with who keeps it waiting; that alone, where it is the first thing to change."""
+    found: Ranks | None = _results(across).get("ranks")
+    if found is None:
+        return verdict
+    top = findings[0] if findings and findings[0] in found.findings else None
+    if top:
+        verdict = _late_verdict(verdict, found, top)
+    elif found.lede:
+        verdict = replace(verdict, lede=_both(verdict.lede, found.lede))
     return verdict
+
+
+def _late_verdict(verdict: Verdict, found: Ranks, top: Finding) -> Verdict:
+    saves = Text.of(
+        "On time, it would save {saving_ns} of a step of {step_ns} ({low_ns} to {high_ns}).",
+        saving_ns=top.saving_ns, step_ns=found.step_ns, low_ns=top.low_ns, high_ns=top.high_ns,
+    )  # fmt: skip
+    verdict = replace(verdict, lede=_both(found.lede, saves) if found.lede else saves, top=top.id)
+    if top.saving_ns < DECISIVE_SAVING_SHARE * found.step_ns:
+        return verdict
+    sentence = Text.of(
+        "The ranks wait for rank {rank}, {saving_share} of each step",
+        rank=top.title.values["rank"], saving_share=top.saving_ns / found.step_ns,
+    )  # fmt: skip
+    return replace(verdict, tag="Straggler", sentence=sentence, bound=top.bound, confidence=top.confidence)
+
+
+def _both(first: Text, second: Text) -> Text:
+    return Text(f"{first.template} {second.template}", {**first.values, **second.values})
 
 
 def diff_verdict(sections: tuple[Section, ...]) -> Verdict:
@@ -71,7 +116,7 @@ def _results(sections: tuple[Section, ...]) -> dict[str, Any]:
 
 
 def _host_verdict(steps: Steps, phases: Phases, bottlenecks: Bottlenecks | None, findings: tuple[Finding, ...]) -> Verdict:
-    top = findings[0] if findings else None
+    top = findings[0] if findings and findings[0].saving_ns > 0 else None
     lead, share, told_by_top = _leader(phases, bottlenecks, top if _decisive(top, steps) else None)
     bound = top.bound if top and told_by_top else _composition(bottlenecks)
     step = "the step" if steps.window == "steps" else "the recording"
@@ -143,7 +188,8 @@ def _composition(bottlenecks: Bottlenecks | None) -> str:
     named = bottlenecks.rows[bottlenecks.rows["name"] != ""].groupby("name")["step_share"].sum()
     if named.empty or named.max() < LEADING_SHARE:
         return "balanced"
-    return "unknown" if RUNTIME_CALL.match(str(named.idxmax())) else "compute"
+    largest = str(named.idxmax())
+    return "host" if COMPILING.search(largest) else "unknown" if RUNTIME_CALL.match(largest) else "compute"
 
 
 def _no_verdict(sections: tuple[Section, ...]) -> Verdict:

@@ -11,7 +11,7 @@ from ..analyze.findings import Caution, Finding, Verdict, ranked
 from ..analyze.joint import Together, together_on_host
 from ..analyze.run import Section
 from ..analyze.trace import Coverage, Source, Trace, TraceWarning
-from ..analyze.verdict import diff_verdict, run_verdict, run_verdict_of_ranks
+from ..analyze.verdict import diff_verdict, findings_of_ranks, run_verdict, run_verdict_of_ranks
 from ..capture.bundle import Manifest
 from .prose import sentence
 
@@ -131,8 +131,9 @@ def _spoken(warning: TraceWarning | Caution) -> TraceWarning:
 def of_ranks(reports: Sequence[Report], shown: int, across: tuple[Section, ...]) -> Report:
     """The report on one rank of several, with what was asked of all of them first."""
     report = reports[shown]
-    verdict = run_verdict_of_ranks(report.verdict, across)
-    return replace(report, verdict=verdict, sections=(*across, *report.sections), ranks=tuple(reports))
+    findings = findings_of_ranks(report.findings, report.rank, across)
+    verdict = run_verdict_of_ranks(report.verdict, across, findings)
+    return replace(report, verdict=verdict, findings=findings, sections=(*across, *report.sections), ranks=tuple(reports))
 
 
 def diff_report(sections: tuple[Section, ...], before: Trace, after: Trace) -> Report:

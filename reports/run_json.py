@@ -26,7 +26,7 @@ def summary(report: Report) -> Json:
     whole = _of_rank(report)
     if not report.ranks:
         return whole
-    by_rank = {other.rank: _of_rank(other) for other in report.ranks}
+    by_rank = {other.rank: dict(whole) if other.rank == report.rank else _of_rank(other) for other in report.ranks}
     for key in ("steps", "devices", "streams", "idle"):
         whole[key] = [row for one in by_rank.values() for row in one[key]]
     whole["source"] |= {
@@ -298,7 +298,7 @@ def _evidence(evidence: Evidence, rank: int) -> Json:
         "label": evidence.label,
         "value": us(evidence.value) if in_us else evidence.value,
         "unit": "us" if in_us else evidence.name.rsplit("_", 1)[-1],
-        "rank": rank,
+        "rank": rank if evidence.rank is None else evidence.rank,
         "start_us": None if start is None else us(start),
         "end_us": None if end is None else us(end),
     }

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from make_trace import Event, annotation, backward, kernel, launch, make_trace, op, step
+from make_trace import Event, annotation, backward, frame, kernel, launch, make_trace, op, step
 
 from longpole.analyze.analyses.compiled_regions import compiled_regions
 from longpole.capture.errors import MissingData
@@ -35,7 +35,7 @@ def measures(*events: Event) -> dict[str, Any]:
 
 def test_two_regions_with_eager_operators_between_them():
     assert measures(step(1, 0, 600), *BROKEN) == {
-        "compiled_regions_per_step": 2, "eager_ops_between_regions": ["aten::mul", "aten::add"],
+        "compiled_regions_per_step": 2, "nested_regions_per_step": 0, "eager_ops_between_regions": ["aten::mul", "aten::add"],
         "compiled_gpu_ns": 180_000, "eager_gpu_ns": 20_000, "compiled_share": 0.9,
     }  # fmt: skip
 
@@ -85,3 +85,51 @@ def test_names_share_the_time_of_ranges_inside_each_other():
 def test_without_torch_compile_there_are_no_regions():
     with pytest.raises(MissingData, match="no regions of"):
         compiled_regions(make_trace([step(1, 0, 100), op("aten::mm", 10, 40)]))
+
+
+UNMARKED = [op(REGION.format(0), 100, 300), op("aten::mm", 110, 120), op("aten::mul", 150, 160), op(LOOKUP, 170, 180)]
+RESUMED = [op(REGION.format(1), 200, 290), op("aten::sin", 210, 220)]
+
+
+def test_without_marks_of_graphs_compiled_and_eager_operators_look_alike():
+    found = compiled_regions(make_trace([step(1, 0, 600)], UNMARKED, RESUMED))
+    assert (found.regions_per_step, found.nested_per_step) == (2, 1)
+    assert (found.eager_ops, found.unsure_ops) == ([], ["aten::mm", "aten::mul"])
+    assert "does not mark where a graph ends" in found.withheld["eager_ops_between_regions"]
+
+
+def test_from_the_reading_of_a_number_on_operators_are_eager():
+    found = compiled_regions(make_trace([step(1, 0, 600)], UNMARKED, [op("aten::item", 140, 145)], RESUMED))
+    assert (found.eager_ops, found.unsure_ops) == (["aten::item", "aten::mul"], ["aten::mm"])
+    assert not found.withheld
+
+
+def test_recorded_stacks_mark_graphs():
+    graphs = [frame("<eval_with_key>.1(4): forward", 105, 130), frame("<eval_with_key>.3(4): forward", 205, 230)]
+    found = compiled_regions(make_trace([step(1, 0, 600)], UNMARKED, RESUMED, graphs))
+    assert (found.eager_ops, found.unsure_ops) == (["aten::mul"], [])
+
+
+def test_a_graph_that_runs_outside_of_regions_is_not_compiled():
+    graphs = [frame("<eval_with_key>.1(4): forward", 105, 130), frame("<eval_with_key>.3(4): forward", 205, 230)]
+    lone = [frame("<eval_with_key>.9(4): forward", 10, 50), op("aten::exp", 20, 30)]
+    found = compiled_regions(make_trace([step(1, 0, 600)], lone, UNMARKED, RESUMED, graphs))
+    assert (found.eager_ops, found.compiled_ns) == (["aten::mul"], None)
+
+
+def test_operators_that_compiling_runs_are_not_between_regions():
+    again = [op("dynamo", 152, 168), op("aten::empty_strided", 155, 160)]
+    first = [op(REGION.format(0), 100, 140), op("aten::mm", 110, 120)]
+    assert compiled_regions(make_trace([step(1, 0, 600)], first, again, RESUMED)).eager_ops == []
+
+
+def test_device_time_inside_of_regions_without_marks_is_withheld():
+    found = compiled_regions(make_trace([step(1, 0, 600)], UNMARKED, RESUMED, launched(1, 112, 30)))
+    assert "does not mark where a graph ends" in found.withheld["compiled_share"]
+    assert not found.findings
+
+
+def test_a_run_without_a_gpu_tells_of_its_graph_breaks():
+    (found,) = compiled_regions(make_trace([step(1, 0, 600)], UNMARKED, RESUMED)).findings
+    assert (found.id, found.saving_ns, found.confidence) == ("graph_breaks", 0, "high")
+    assert found.problem.values["unsure"] == "aten::mm, aten::mul"

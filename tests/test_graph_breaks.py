@@ -25,6 +25,12 @@ def test_one_region_is_whole():
     assert not list(graph_breaks(make_trace([step(1, 0, 100), op("Torch-Compiled Region: 0/0", 0, 50), op("aten::mul", 60, 70)])))
 
 
+def test_a_region_that_runs_inside_another_follows_a_break_with_no_operator_there():
+    events = [op("Torch-Compiled Region: 0/0", 0, 90), annotation("## Call CompiledFxGraph a ##", 5, 20)]
+    (found,) = graph_breaks(make_trace([step(1, 0, 100)], events, [op("Torch-Compiled Region: 1/0", 50, 80)]))
+    assert (found.best_confidence, found.problem.values["nested_count"]) == ("high", 1)
+
+
 def test_compiling_in_later_steps_is_told_with_its_time():
     (found,) = graph_breaks(make_trace(loop([1000, 300, 200, 200], compiling)))
     assert (found.id, found.changes) == ("recompiles", ())

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .. import trace as t
+from ..broken_graphs import COMPILING
 from ..durations import repaired_work
 from ..findings import Evidence, Text
 from ..intervals import covered, length, union
@@ -13,7 +14,6 @@ from ..kernels import COMMUNICATION, work_class
 from ..proposals import Proposal
 from ..step_marks import OUTLIER_FACTOR, marked_steps
 from ..trace import Trace
-from .graph_breaks import COMPILING
 
 FEWEST_STEPS = 3  # a first one, and others that agree
 STEADY_FACTOR = 1.3  # the slowest of the others ÷ their median: where they vary more, the first is not special

@@ -10,9 +10,10 @@ import pandas as pd
 
 from ...capture.errors import MissingData
 from ..durations import repaired_work
-from ..findings import NOTABLE_SHARE, Text
+from ..findings import NOTABLE_SHARE, Finding, Text
 from ..intervals import length, union
 from ..short_names import short_name
+from ..stragglers import finding, straggler, without_spinning
 from ..trace import Trace
 from ..waiting import Calls, calls_of
 from .gpu_kernels import GpuKernels, gpu_kernels
@@ -41,6 +42,7 @@ class Ranks:
     the second without waiting in collectives); wait_ns; late_count (calls to which it came last); events_count (in its tables).
     NaN where a rank has no such thing or it cannot be told.
     `missing`: ranks that the files speak of and that were not given. `calls`: None where no rank has a collective.
+    `spinning_ns`: waiting in a first call until another rank recorded, which is no lateness. `findings`: of the run as a whole.
     """
 
     rows: pd.DataFrame
@@ -48,6 +50,8 @@ class Ranks:
     calls: Calls | None
     late: Late | None
     busy_withheld: str  # why the busy share of a rank cannot be told
+    spinning_ns: int = 0
+    findings: tuple[Finding, ...] = ()
 
     @property
     def collectives(self) -> pd.DataFrame:
@@ -75,13 +79,20 @@ class Ranks:
         return bool(self.rows["busy_ns"].notna().any())
 
     @property
+    def step_ns(self) -> float:
+        """A step of the run: the mean, where ranks mark steps; else the longest recording."""
+        known = self.rows["mean_ns"].dropna()
+        return float(known.mean() if len(known) else self.rows["window_ns"].max())
+
+    @property
     def lede(self) -> Text | None:
         """One sentence for page one, where a rank keeps others waiting."""
         if self.late is None or not self.late.notable:
             return None
+        counts = ", which counts as busy time" if self.has_gpu else ""
         return Text.of(
-            "Rank {late_rank} keeps the others waiting: rank {waiting_rank} waits {late_by_ns} longer for it inside collectives, "
-            "which counts as busy time.",
+            "Rank {late_rank} keeps the others waiting: rank {waiting_rank} waits {late_by_ns} longer for it inside collectives"
+            f"{counts}.",
             late_rank=self.late.rank, waiting_rank=self.late.waiting_rank, late_by_ns=self.late.by_ns,
         )  # fmt: skip
 
@@ -124,13 +135,29 @@ def ranks(*traces: Trace) -> Ranks:
     reasons = [
         f"rank {rank}: {gpu.busy_withheld}" for rank, gpu in zip(rows["rank"], gpus, strict=True) if gpu and gpu.busy_withheld
     ]
+    missing = tuple(sorted(set(range(world)) - set(rows["rank"].astype(int))))
+    told = calls if calls and not calls.unmatched else None
+    waits = _waits(without_spinning(traces, told), len(traces)) if told else rows["wait_ns"]
     return Ranks(
         rows=rows,
-        missing=tuple(sorted(set(range(world)) - set(rows["rank"].astype(int)))),
+        missing=missing,
         calls=calls,
-        late=_late(rows) if calls and not calls.unmatched else None,
+        late=_late(rows, waits) if told else None,
         busy_withheld="; ".join(reasons),
+        spinning_ns=int((rows["wait_ns"] - waits).sum()) if told else 0,
+        findings=_findings(traces, told, all_given=not missing) if told else (),
     )
+
+
+def _waits(calls: pd.DataFrame, count: int) -> pd.Series:
+    """By rank, in calls that say something about it."""
+    return calls.groupby("rank")["wait_ns"].sum().reindex(range(count), fill_value=0)
+
+
+def _findings(traces: tuple[Trace, ...], calls: Calls, all_given: bool) -> tuple[Finding, ...]:
+    late = straggler(traces, calls)
+    found = finding(late, traces, all_given) if late else None
+    return (found,) if found else ()
 
 
 def _row(place: int, trace: Trace, gpu: GpuKernels | None, calls: Calls | None) -> dict[str, object]:
@@ -169,10 +196,10 @@ def _late_count(calls: Calls, place: int) -> int:
     return int((last == place).sum())
 
 
-def _late(rows: pd.DataFrame) -> Late | None:
+def _late(rows: pd.DataFrame, waits: pd.Series) -> Late | None:
     """None where all wait equally long."""
-    late, waiting = rows.iloc[int(rows["wait_ns"].argmin())], rows.iloc[int(rows["wait_ns"].argmax())]
-    by_ns = int(waiting["wait_ns"] - late["wait_ns"])
+    late, waiting = rows.iloc[int(waits.argmin())], rows.iloc[int(waits.argmax())]
+    by_ns = int(waits.max() - waits.min())
     if not by_ns:
         return None
     extra_ns = float(late["compute_ns"] - waiting["compute_ns"])
