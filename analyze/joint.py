@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .analyses.data_wait import DataWait
-from .findings import Finding
+from .findings import Finding, ranked
 from .gpu_gaps import LOADING
+from .run import Section
 
 MOST_TOGETHER = 3  # changes made at once: a reader acts on the first few
 BY_SAMPLE = "tiny_ops"  # its saving is that of a larger batch, by sample: the step itself grows
@@ -20,6 +21,15 @@ class Together:
     after_ns: float
     least_ns: float  # where everything goes that can
     most_ns: float
+
+
+def together(sections: Sequence[Section]) -> tuple[Together, ...]:
+    """By a replay of a run with a GPU, else by the phases of the thread."""
+    result = {section.name: section.result for section in sections if section.result is not None}
+    if "savings" in result:
+        return result["savings"].together
+    findings = ranked(finding for section in sections for finding in section.findings)
+    return together_on_host(findings, result["steps"].mean_ns, result.get("data_wait")) if "steps" in result else ()
 
 
 def together_on_host(ranked: Sequence[Finding], step_ns: float, wait: DataWait | None) -> tuple[Together, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ..analyze import forms
 from ..analyze.averages import torch_version
 from ..analyze.findings import Caution, Finding, Verdict, ranked
-from ..analyze.joint import Together, together_on_host
+from ..analyze.joint import Together, together
 from ..analyze.run import Section
 from ..analyze.trace import Coverage, Source, Trace, TraceWarning
 from ..analyze.verdict import diff_verdict, findings_of_ranks, run_verdict, run_verdict_of_ranks
@@ -112,16 +112,7 @@ def run_report(sections: tuple[Section, ...], trace: Trace) -> Report:
     by_code = {warning.code: warning for warning in (*more, *trace.warnings)}  # of two with one code the file's own
     order = dict.fromkeys([w.code for w in trace.warnings] + list(by_code))
     noted = replace(trace, warnings=tuple(by_code[code] for code in order))
-    return replace(_report("run", run_verdict(sections), sections, [noted]), together=_together(sections))
-
-
-def _together(sections: tuple[Section, ...]) -> tuple[Together, ...]:
-    """By a replay of a run with a GPU, else by the phases of the thread."""
-    result = {section.name: section.result for section in sections if section.result is not None}
-    if "savings" in result:
-        return result["savings"].together
-    findings = ranked(finding for section in sections for finding in section.findings)
-    return together_on_host(findings, result["steps"].mean_ns, result.get("data_wait")) if "steps" in result else ()
+    return replace(_report("run", run_verdict(sections), sections, [noted]), together=together(sections))
 
 
 def _spoken(warning: TraceWarning | Caution) -> TraceWarning:
