@@ -4,10 +4,14 @@ import math
 
 import pandas as pd
 
+from ..analyze.diffs.fates import Fate
+from ..analyze.diffs.outcome import Comparison, Outcome
+from ..analyze.diffs.outcome_text import outcome_text
 from ..analyze.diffs.step_change import StepChange
 from ..analyze.diffs.total_changes import TotalChanges
 from .measures import Json, pct, us
 from .model import Report
+from .prose import sentence
 from .run_json import source_of, verdict_of
 
 SCHEMA = "longpole.diff/1"
@@ -29,6 +33,7 @@ def difference(report: Report) -> Json:
         "step": _step_change(step, comparable.comparable) if step else dict.fromkeys(STEP_CHANGE),
         "unprofiled": _unprofiled_change(step) if step else None,
         "rows": sorted(_changed_rows(report), key=lambda row: -abs(row["change_us"])),
+        **_outcome(report.result("outcome")),
         "withheld": {} if step else {"step": " ".join(dict.fromkeys(r.withheld for r in report.recordings if r.withheld))},
         "verdict": verdict_of(report),
     }
@@ -92,3 +97,48 @@ def _rows(kind: str, rows: pd.DataFrame) -> list[Json]:
         }
         for r in rows.to_dict("records")
     ]  # fmt: skip
+
+
+def _outcome(found: Outcome | None) -> Json:
+    """What became of each finding; and what those that are gone were predicted to save beside what was measured."""
+    if found is None:
+        return {"findings": [], "outcome": None}
+    told = {
+        "ids": [fate.finding.id for fate in found.gone],
+        "word": found.word,
+        "sentence": sentence(outcome_text(found)),
+        "profiled": _comparison(found.profiled),
+        "unprofiled": _comparison(found.unprofiled),
+        "phase_change_us": None if found.phase_change_ns is None else us(found.phase_change_ns),
+    }
+    return {"findings": [_fate(fate) for fate in found.fates], "outcome": told}
+
+
+def _fate(fate: Fate) -> Json:
+    before, after = fate.before if fate.before and fate.before.saves else None, fate.after
+    without = before.saving_unprofiled_ns if before else None
+    return {
+        "id": fate.finding.id,
+        "status": fate.status,
+        "predicted_us": us(before.saving_ns) if before else None,
+        "predicted_low_us": us(before.low_ns) if before else None,
+        "predicted_high_us": us(before.high_ns) if before else None,
+        "predicted_unprofiled_us": None if without is None else us(without),
+        "saving_now_us": us(after.saving_ns) if after and after.saves else None,
+    }
+
+
+def _comparison(compared: Comparison | None) -> Json | None:
+    """Savings per step: predicted (null where nothing was, of several together), and measured, of the whole step."""
+    if compared is None:
+        return None
+    predicted, interval = compared.predicted, compared.interval
+    return {
+        "predicted_us": us(predicted.expected_ns) if predicted else None,
+        "predicted_low_us": us(predicted.low_ns) if predicted else None,
+        "predicted_high_us": us(predicted.high_ns) if predicted else None,
+        "measured_us": us(compared.measured_ns),
+        "ci_low_us": us(interval.low) if interval else None,
+        "ci_high_us": us(interval.high) if interval else None,
+        "word": compared.word,
+    }

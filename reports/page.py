@@ -13,6 +13,7 @@ from ..analyze import statistics, step_marks
 from ..analyze.analyses.bottlenecks import TINY_NS
 from ..analyze.analyses.readbacks import LOOP_COUNT
 from ..analyze.analyses.repeated_ops import MANY_CALLS, SMALL_NS
+from ..analyze.diffs.fates import SMALLER_SHARE
 from ..analyze.forms import LEGACY_NOTE
 from ..analyze.launch_queue import QUEUE_EMPTY_NS
 from ..analyze.replay.quality import MOST_STRUCTURAL
@@ -20,13 +21,17 @@ from . import formats, headline, palette, tables
 from .charts import Chart
 from .figures import figures
 from .model import Recording, Report
+from .outcome_rows import HEADS, NOTE, fate_rows, outcome_lines, outcome_rows
 from .prose import sentence
 from .saving_words import BOUND_NAMES, excerpt_line, quality_line
 from .svg import Medium, clean
 from .total_tables import change_table
 
 FONTS = (("Inter", 400, "Inter-Regular"), ("Inter", 600, "Inter-SemiBold"), ("JetBrains Mono", 400, "JetBrainsMono-Regular"))
-VERDICT_COLOURS = {"faster": "good", "slower": "bad", "within noise": "dim", "": ""}
+VERDICT_COLOURS = {
+    "faster": "good", "slower": "bad", "within noise": "dim", "": "",
+    "as predicted": "good", "more than predicted": "good", "less than predicted": "bad", "cannot be told": "dim",
+}  # fmt: skip
 BREAK_AFTER = ("::", "_", "<", ",", "/", ".")  # where a long identifier may break, without a hyphen
 STEP_NOTE = "Mean step; the parts add up to it."
 RECORDING_NOTE = "The whole recording; the parts add up to it."
@@ -106,7 +111,7 @@ def _environment(pdf: bool) -> jinja2.Environment:
     }
     environment.globals |= {
         "pdf": pdf, "narrow": formats.NARROW, "table": tables.table, "colour": VERDICT_COLOURS, "limits": _limits(),
-        "legacy_note": LEGACY_NOTE, "change_table": change_table,
+        "legacy_note": LEGACY_NOTE, "change_table": change_table, "fate_rows": fate_rows,
         "quality_line": quality_line, "excerpt_line": excerpt_line, "bound_names": BOUND_NAMES,
     }  # fmt: skip
     return environment
@@ -128,6 +133,7 @@ def _limits() -> dict[str, float]:
         "resamples": statistics.RESAMPLES,
         "seed": statistics.SEED,
         "min_steps": statistics.MIN_STEPS,
+        "smaller": SMALLER_SHARE,
         "queue_empty_ns": QUEUE_EMPTY_NS,
         "structural": MOST_STRUCTURAL,
     }
@@ -180,6 +186,7 @@ def _diff_context(report: Report) -> dict[str, object]:
     comparison = [("Same", same), ("Different", different), ("Unknown", unknown), *digests]
     return {
         "step_changes": headline.step_changes(report),
+        "outcome": {"lines": outcome_lines(report), "heads": HEADS, "rows": outcome_rows(report), "note": NOTE},
         "comparison": [(name, text) for name, text in comparison if text] + [("Report", f"longpole {report.version}")],
     }
 

@@ -6,6 +6,7 @@ from ..analyze.diffs.total_changes import TotalChanges
 from . import formats as f
 from .headline import coverage_line, headlines, loss_lines, provenance, step_changes, together_lines
 from .model import Recording, Report
+from .outcome_rows import HEADS, NOTE, outcome_lines, outcome_rows
 from .prose import sentence
 from .saving_words import range_text, saving_text
 from .svg import clean
@@ -89,7 +90,16 @@ def _diff(report: Report) -> list[str]:
     rows, ops = report.result("phase_changes").rows, report.result("op_changes").ops
     phases = _folded("Phases", table(rows, {"name": "Phase", **heads}, unit_of="before_ns"))
     ops = _folded("Operators", table(ops, {"name": "Operator", **heads}, limit=MOST_ROWS, unit_of="before_ns"))
-    return [steps, phases, ops]
+    return [steps, *_outcome(report), phases, ops]
+
+
+def _outcome(report: Report) -> list[str]:
+    """What became of the findings, and whether the changes saved what was predicted."""
+    rows = [(r.label, r.now, r.predicted, r.possible, r.measured, r.interval, r.word) for r in outcome_rows(report)]
+    told = [_table(list(HEADS), rows), escaped(NOTE)] if rows else []
+    return (
+        ["### Did the changes save what was predicted?", *map(escaped, lines), *told] if (lines := outcome_lines(report)) else []
+    )
 
 
 def _total_changes(report: Report, totals: TotalChanges) -> list[str]:

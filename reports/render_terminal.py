@@ -7,6 +7,7 @@ from rich.text import Text
 
 from .headline import Change, coverage_line, headlines, loss_lines, step_changes, together_lines
 from .model import Report
+from .outcome_rows import OutcomeRow, outcome_lines, outcome_rows
 from .prose import sentence
 from .saving_words import saving_text
 from .svg import clean
@@ -93,7 +94,19 @@ def _diff(report: Report, width: int) -> list[RenderableType]:
     steps = [_change_line(c) for c in changes] if width < NARROW_WIDTH else [_change_table(changes)]
     heads = {"name": "Phase", "before_ns": "Before", "after_ns": "After", "change_ns": "Change", "status": "Verdict"}
     phases = table(report.result("phase_changes").rows, heads, unit_of="before_ns")
-    return [*steps, Text(""), grid(phases, width), Text("")]
+    return [*steps, Text(""), *_outcome(report), grid(phases, width), Text("")]
+
+
+def _outcome(report: Report) -> list[RenderableType]:
+    lines = [Text(line) for line in outcome_lines(report)]
+    return [*lines, *map(_outcome_line, outcome_rows(report)), Text("")] if lines else []
+
+
+def _outcome_line(r: OutcomeRow) -> Text:
+    predicted = f"predicted {r.predicted}" + (f" ({r.possible})" if r.possible else "") if r.predicted else ""
+    measured = f"measured {r.measured}" + (f" ({r.interval})" if r.interval else "") if r.measured else ""
+    known = "; ".join(filter(None, (r.now, predicted, measured, r.word)))
+    return Text(f"{r.label}: {known}" if r.now else f"  {r.label}: {known}", style="" if r.now else "dim")
 
 
 def _change_table(changes: list[Change]) -> Table:
@@ -152,4 +165,5 @@ def _widths(view: TableView, width: int, gap: int) -> list[int]:
 def verdict_line(report: Report) -> Group:
     """The verdict alone, for commands that write files."""
     of = [Text(f"This is about {report.which_rank}.", style="dim")] if report.ranks else []
-    return Group(Text(sentence(report.verdict.sentence), style="bold"), Text(sentence(report.verdict.lede)), *of)
+    told = [Text(line) for line in outcome_lines(report)]
+    return Group(Text(sentence(report.verdict.sentence), style="bold"), Text(sentence(report.verdict.lede)), *told, *of)

@@ -147,7 +147,12 @@ def of_diff(diff: dict[str, Any], sides: list[dict[str, Any]]) -> Known:
             kind.extend(numbers(value))
     known.times_us.append(step["after_median_us"] - step["before_median_us"])
     known.per_cent.append((step["after_median_us"] / step["before_median_us"] - 1) * 100)
+    outcome = diff["outcome"] or {}
+    for part in (*diff["findings"], outcome.get("profiled") or {}, outcome.get("unprofiled") or {}):
+        known.times_us += [-value for name, value in part.items() if name.endswith("_us") and value is not None]
+    known.plain += range(1, len(diff["findings"]) + 1)
     for side in sides:
+        known.plain += [e["value"] for finding in side["findings"] for e in finding["evidence"] if e["unit"] == "count"]
         known.times_us += [side["measures"][f"step_mean_{border}_us"] for border in ("low", "high")]
         known.times_us += [s["step_us"] for s in side["steps"]]
         known.plain.append(side["measures"]["step_count"])

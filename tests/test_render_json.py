@@ -305,7 +305,20 @@ def test_findings_are_ranked_and_carry_their_evidence():
 def test_a_diff_has_the_published_keys(kind: str):
     diff = of(kind)
     assert diff["schema"] == "longpole.diff/1"
-    assert list(diff) == ["schema", "sources", "comparable", "steps", "step", "unprofiled", "rows", "withheld", "verdict"]
+    keys = [
+        "schema",
+        "sources",
+        "comparable",
+        "steps",
+        "step",
+        "unprofiled",
+        "rows",
+        "findings",
+        "outcome",
+        "withheld",
+        "verdict",
+    ]
+    assert list(diff) == keys
     keys = {"before_us", "after_us", "change_us", "change_pct", "ci_low_us", "ci_high_us", "speedup", "verdict"}
     assert keys <= set(diff["step"])
     assert diff["step"]["verdict"] in ("faster", "slower", "within_noise", "too_few_steps", None)
@@ -317,6 +330,27 @@ def test_a_diff_has_the_published_keys(kind: str):
         assert r["status"] in ("changed", "within_noise", "added", "removed", "too_few_steps", "totals_only")
     changes = [abs(r["change_us"]) for r in diff["rows"]]
     assert changes == sorted(changes, reverse=True)
+    predicted = {"predicted_us", "predicted_low_us", "predicted_high_us"}
+    for finding in diff["findings"]:
+        assert set(finding) == {"id", "status", *predicted, "predicted_unprofiled_us", "saving_now_us"}
+        assert finding["status"] in ("gone", "smaller", "still_there", "new")
+    if diff["outcome"]:
+        assert set(diff["outcome"]) == {"ids", "word", "sentence", "profiled", "unprofiled", "phase_change_us"}
+        assert set(diff["outcome"]["profiled"] or ()) <= {*predicted, "measured_us", "ci_low_us", "ci_high_us", "word"}
+
+
+def test_a_diff_tells_what_was_predicted_beside_what_was_measured():
+    diff = of("diff")
+    assert [(f["id"], f["status"]) for f in diff["findings"]] == [("repeated_ops:sampling", "gone"), ("optimizer_step", "gone")]
+    profiled, unprofiled = diff["outcome"]["profiled"], diff["outcome"]["unprofiled"]
+    assert (profiled["measured_us"], profiled["word"], diff["outcome"]["word"]) == (490.0, "as_predicted", "as_predicted")
+    joint = of("bundle")["measures"]["together"][0]
+    assert profiled["predicted_us"] == pytest.approx(joint["step_us"] - joint["step_after_us"], abs=0.001)
+    assert (unprofiled["measured_us"], unprofiled["ci_low_us"], unprofiled["word"]) == (255.0, None, "cannot_be_told")
+
+
+def test_a_diff_without_findings_has_no_outcome():
+    assert (of("snapshot diff")["findings"], of("snapshot diff")["outcome"]) == ([], None)
 
 
 def test_a_diff_is_per_step_and_says_what_came_and_went():

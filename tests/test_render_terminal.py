@@ -88,8 +88,8 @@ def test_an_interval_that_holds_zero_is_within_noise():
     assert "within noise" in shown("gpu diff", 80)
 
 
-def test_a_command_that_writes_files_prints_the_verdict_alone():
+def test_a_command_that_writes_files_prints_the_verdict_and_what_became_of_the_findings():
     console = Console(width=200, file=io.StringIO(), highlight=False)
     console.print(verdict_line(reports()["diff"]))
     lines = console.file.getvalue().strip().split("\n")  # type: ignore[attr-defined]
-    assert [line.split()[0] for line in lines] == ["2.05×", "The"]
+    assert [line.split()[0] for line in lines] == ["2.05×", "The", "Findings"]

@@ -8,12 +8,14 @@ from ..forms import form, written_by
 from ..trace import Trace
 from .comparability import comparability
 from .op_changes import op_changes
+from .outcome import outcome
 from .phase_changes import phase_changes
 from .step_change import step_change
 from .total_changes import total_changes
 
 DIFFS = {
     "Step time": step_change,
+    "Predicted and measured": outcome,
     "Phases": phase_changes,
     "Operators and kernels": op_changes,
     "Are the runs comparable?": comparability,
