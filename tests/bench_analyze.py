@@ -6,17 +6,15 @@ Without FILE it is a generated trace of so many GB (1.4: five million events). E
 the least time counts: other programs on the machine only ever add to it. The exit status is 1 where a limit is exceeded.
 """
 
-import argparse
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench_load import DISK, GB, TraceFile, finished, machine, provided, say, table
+from bench_load import finished, of_a_trace, say, table
 
 ANALYSES_LIMIT = 1.0  # of the time that loading takes
 NESTING_LIMIT, LINKS_LIMIT, UNION_LIMIT = 8.0, 4.0, 4.0  # of a stable argsort of the same keys
@@ -125,28 +123,5 @@ def report(path: Path, runs: int) -> bool:
     return all(row[-1] == "ok" for row in rows)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python run.py bench analyze", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="traces; without one a trace is generated")
-    parser.add_argument("--size", type=float, default=1.4, help="GB of JSON of the generated trace (1.4: five million events)")
-    parser.add_argument("--runs", type=int, default=3, help="runs of which the least time counts (3)")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where the generated trace is, or is put and stays")
-    parser.add_argument("--measure", type=Path, metavar="FILE", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(measured(options.measure)))
-        return 0
-    print(machine(options.runs), end="\n\n")
-    if options.files:
-        hold = [report(path, options.runs) for path in options.files]
-        return not all(hold)
-    file = TraceFile(f"analyze_{options.size:g}.json.gz", round(options.size * GB), gzip=True)
-    if options.keep:
-        options.keep.mkdir(parents=True, exist_ok=True)
-        return not report(provided(options.keep, file), options.runs)
-    with tempfile.TemporaryDirectory(prefix="bench_analyze_", dir=DISK if DISK.is_dir() else None) as folder:
-        return not report(provided(Path(folder), file), options.runs)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(of_a_trace("analyze", __doc__ or "", 1.4, measured, report))

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 MB, GB = 10**6, 10**9
 LONGEST_WORDS = 100
@@ -442,6 +443,32 @@ def report(sizes: list[float], runs: int, quick: bool, folder: Path) -> bool:
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def of_a_trace(
+    name: str, question: str, gigabytes: float, measured: Callable[[Path], Any], report: Callable[[Path, int], bool]
+) -> int:
+    """A benchmark of one trace, given or generated: `measured` in a process of its own, `report` says if limits hold."""
+    parser = argparse.ArgumentParser(prog=f"python run.py bench {name}", description=question.splitlines()[0])
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="traces; without one a trace is generated")
+    parser.add_argument("--size", type=float, default=gigabytes, help=f"GB of JSON of the generated trace ({gigabytes:g})")
+    parser.add_argument("--runs", type=int, default=3, help="runs of which the least time counts (3)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where the generated trace is, or is put and stays")
+    parser.add_argument("--measure", type=Path, metavar="FILE", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measured(options.measure)))
+        return 0
+    print(machine(options.runs), end="\n\n")
+    if options.files:
+        hold = [report(path, options.runs) for path in options.files]
+        return not all(hold)
+    file = TraceFile(f"{name}_{options.size:g}.json.gz", round(options.size * GB), gzip=True)
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
+        return not report(provided(options.keep, file), options.runs)
+    with tempfile.TemporaryDirectory(prefix=f"bench_{name}_", dir=DISK if DISK.is_dir() else None) as folder:
+        return not report(provided(Path(folder), file), options.runs)
 
 
 def main() -> int:

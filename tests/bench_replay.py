@@ -6,16 +6,14 @@ Without FILE it is a generated trace of so many GB (0.028: 100,000 events). Ever
 the least time counts: other programs on the machine only ever add to it. The exit status is 1 where a limit is exceeded.
 """
 
-import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bench_analyze import cpu_of, least
-from bench_load import DISK, GB, TraceFile, finished, machine, provided, say, table
+from bench_load import finished, of_a_trace, say, table
 
 CANDIDATES = 20
 GRAPH_LIMIT, SWEEP_LIMIT = 1.0, 0.5  # seconds of CPU for 100,000 events
@@ -76,28 +74,5 @@ def report(path: Path, runs: int) -> bool:
     return all(row[-1] != "OVER" for row in rows)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python run.py bench replay", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="traces; without one a trace is generated")
-    parser.add_argument("--size", type=float, default=0.028, help="GB of JSON of the generated trace (0.028: 100,000 events)")
-    parser.add_argument("--runs", type=int, default=3, help="runs of which the least time counts (3)")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where the generated trace is, or is put and stays")
-    parser.add_argument("--measure", type=Path, metavar="FILE", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(measured(options.measure)))
-        return 0
-    print(machine(options.runs), end="\n\n")
-    if options.files:
-        hold = [report(path, options.runs) for path in options.files]
-        return not all(hold)
-    file = TraceFile(f"replay_{options.size:g}.json.gz", round(options.size * GB), gzip=True)
-    if options.keep:
-        options.keep.mkdir(parents=True, exist_ok=True)
-        return not report(provided(options.keep, file), options.runs)
-    with tempfile.TemporaryDirectory(prefix="bench_replay_", dir=DISK if DISK.is_dir() else None) as folder:
-        return not report(provided(Path(folder), file), options.runs)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(of_a_trace("replay", __doc__ or "", 0.028, measured, report))
