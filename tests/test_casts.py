@@ -15,7 +15,7 @@ def test_conversions_that_copy_are_counted_by_phase():
     assert found.rows["phase"].tolist() == ["forward", "other"]
     assert found.rows[["calls_count", "copies_ns"]].to_numpy().tolist() == [[2, 20_000], [1, 10_000]]
     (finding,) = found.findings  # the one outside forward may be the batch's
-    assert (finding.low_ns, finding.saving_ns, finding.high_ns) == (0, 10_000, 20_000)
+    assert (finding.low_ns, finding.saving_ns, finding.high_ns) == (0, 15_000, 30_000)  # 10 of the second are Python
     assert (finding.id, finding.phase, finding.confidence) == ("casts", "forward", "low")
 
 

@@ -20,7 +20,9 @@ NOT_THE_PROGRAMS = ("data_loading", "input", "optimizer")  # there every batch i
 
 @dataclass(frozen=True, eq=False)
 class Casts:
-    """`rows`: phase; calls_count, copies_ns: conversions that copy and their time, per step."""
+    """`rows`: phase; calls_count, copies_ns: conversions that copy and their time, per step; region_ns: with the Python to the
+    next call.
+    """
 
     rows: pd.DataFrame
     step_ns: float
@@ -36,6 +38,7 @@ def casts(trace: Trace) -> Casts:
         "phase": calls.phase[copying],
         "calls_count": 1,
         "copies_ns": (calls.end_ns - calls.start_ns)[copying],
+        "region_ns": (calls.until_ns - calls.start_ns)[copying],
     }).groupby("phase", sort=False).sum()  # fmt: skip
     rows = (sums / found.count).reset_index()
     rows = rows.sort_values(["copies_ns", "phase"], ascending=[False, True], kind="stable", ignore_index=True)
@@ -55,11 +58,12 @@ def _holds_copy(trace: Trace, calls: Calls) -> Mask:
 
 
 def _finding(rows: pd.DataFrame, step_ns: float) -> Finding:
-    """Saving: all of these conversions, if their sources do not change from step to step; nothing, if they do; half is expected.
+    """Saving: all of these conversions with the Python around them, if what they read is the same in every step; nothing, if it
+    is not; half is expected.
 
     Confidence: low, for a trace does not say which tensor a call gets.
     """
-    calls, copies_ns = float(rows["calls_count"].sum()), float(rows["copies_ns"].sum())
+    calls, copies_ns, region_ns = (float(rows[name].sum()) for name in ("calls_count", "copies_ns", "region_ns"))
     phase = str(rows["phase"].iloc[0])
     return Finding(
         id="casts",
@@ -73,13 +77,14 @@ def _finding(rows: pd.DataFrame, step_ns: float) -> Finding:
             "Keep weights, masks and constants in the type they are used in, converted once outside the loop; leave out "
             "conversions that undo each other. Inputs that are new in every step and mixed precision need theirs."
         ),
-        saving_ns=copies_ns / 2,
+        saving_ns=region_ns / 2,
         low_ns=0,
-        high_ns=copies_ns,
+        high_ns=region_ns,
         confidence="low",
         evidence=(
             Evidence("conversions that copy, per step", "calls_count", calls),
             Evidence("their time, per step", "copies_ns", copies_ns),
+            Evidence("with the Python after each of them", "region_ns", region_ns),
         ),
         bound="host",
         phase=phase,
