@@ -24,7 +24,6 @@ HEADS = {
     "low_ns": "at least",
     "high_ns": "at most",
     "saving_share": "Of the step",
-    "whole_share": "Of the recording",
 }
 
 
@@ -47,7 +46,6 @@ def whatif_json(found: Sequence[Prediction], known: Quality) -> str:
             "saving_low_us": us(p.low_ns),
             "saving_high_us": us(p.high_ns),
             "saving_pct": pct(row["saving_share"]),
-            "saving_pct_of_recording": pct(p.whole_saving_share),
             "predicted": p.point, "reason": p.reason,
         }
         for p, row in zip(found, _rows(found).to_dict("records"), strict=True)
@@ -80,5 +78,5 @@ def _rows(found: Sequence[Prediction]) -> pd.DataFrame:
     for p in found:
         step = float(p.measured_ns.mean()) if len(p.measured_ns) else float("nan")
         what = str(p.changes[0]) if len(p.changes) == 1 else TOGETHER
-        rows.append((what, step - p.saving_ns, p.saving_ns, p.low_ns, p.high_ns, p.saving_ns / step, p.whole_saving_share))
-    return pd.DataFrame(rows, columns=["change", "after_ns", "saving_ns", "low_ns", "high_ns", "saving_share", "whole_share"])
+        rows.append((what, step - p.saving_ns, p.saving_ns, p.low_ns, p.high_ns, p.saving_ns / step))
+    return pd.DataFrame(rows, columns=["change", "after_ns", "saving_ns", "low_ns", "high_ns", "saving_share"])

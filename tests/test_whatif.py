@@ -24,8 +24,8 @@ def test_each_change_gets_a_row_and_all_of_them_one_more(waiting: Path):
     done = ask(waiting, "kernel:gemm x0.5", "sync x0")
     assert done.exit_code == 0
     rows = [line.split() for line in done.output.splitlines() if line.startswith(("kernel:", "sync", "all of"))]
-    assert [row[-6:-4] for row in rows] == [["80.0", "20.0"], ["75.0", "25.0"], ["55.0", "45.0"]]
-    assert "mean of 3" in done.output
+    assert [row[-5:-3] for row in rows] == [["80.0", "20.0"], ["77.5", "22.5"], ["57.5", "42.5"]]
+    assert "mean of 4" in done.output
 
 
 def test_json_tells_the_same_with_the_quality_of_the_replay(waiting: Path):

@@ -46,8 +46,8 @@ def savings(trace: Trace) -> Savings:
     found = replayed(trace, proposals, steps(trace).overhead_ratio if trace.manifest else None)
     if why := refusal(trace):
         return Savings(_rows([], 0.0), None, 0.0, 0, ranked(map(finding, found)), (), why)
-    kept_steps = graph(trace).steps
-    step_ns = float(kept_steps["measured_ns"].mean()) if len(kept_steps) else 0.0
+    reported = graph(trace).reported
+    step_ns = float(reported["measured_ns"].mean()) if len(reported) else 0.0
     findings = [finding(one) for one in found]
     notes = [f for f, one in zip(findings, found, strict=True) if one.why_not or not (one.prediction or one.proposal.saving)]
     kept = ranked([*notable(findings, step_ns), *notes])
@@ -55,7 +55,7 @@ def savings(trace: Trace) -> Savings:
         rows=_rows(found, step_ns),
         quality=quality(trace),
         step_ns=step_ns,
-        steps_count=len(kept_steps),
+        steps_count=len(reported),
         findings=kept,
         together=together(trace, kept, {one.proposal.id: one for one in found}),
     )

@@ -18,7 +18,7 @@ def least_step_ns(found: Graph, effect: Effect) -> float:
 
     The union of changed work is not known without a replay: it is the measured one less all that is taken out.
     """
-    trace, steps = found.trace, found.steps["row"].to_numpy()
+    trace, steps = found.trace, found.reported["row"].to_numpy()
     work, of = repaired_work(trace), step_of_work(trace)
     took = (work.end_ns - work.start_ns).astype(np.float64)
     left = took.copy()

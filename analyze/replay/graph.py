@@ -12,7 +12,7 @@ from ..trace import Ids, Mask, Trace
 from .edges import CALL, QUEUE, SYNC, WORK_END, WORK_START, Edges, Nodes, joined
 from .excerpt import excerpt
 from .points import host_side
-from .steps import completions_of, kept_steps
+from .steps import completions_of, kept_steps, reported_steps
 from .waits import Waits, waits_of
 from .work import work_edges, work_of
 
@@ -38,6 +38,7 @@ class Graph:
     first_edge: Ids
     binding: Ids
     steps: pd.DataFrame
+    reported: pd.DataFrame
     completions: pd.DataFrame
     dropped_count: int
     waiting: Mask
@@ -95,7 +96,8 @@ def weighted(trace: Trace, nodes: Nodes, found: Edges, waiting: Mask) -> Graph:
     residual, binding = _residuals(nodes, found, weight, first)
     completions = completions_of(trace, nodes)
     steps = kept_steps(trace, nodes, completions)
-    return Graph(trace, nodes, found, weight, residual, first, binding, steps, completions, dropped, waiting)
+    reported = reported_steps(trace, nodes, completions, steps)
+    return Graph(trace, nodes, found, weight, residual, first, binding, steps, reported, completions, dropped, waiting)
 
 
 def without(found: Graph, kinds: tuple[int, ...]) -> Graph:

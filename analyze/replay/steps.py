@@ -72,6 +72,20 @@ def kept_steps(trace: Trace, nodes: Nodes, completions: pd.DataFrame) -> pd.Data
     return pd.DataFrame({"row": kept, "name": marked["name"].to_numpy()[kept], "before": since, "measured_ns": took})
 
 
+def reported_steps(trace: Trace, nodes: Nodes, completions: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
+    """The steps over which savings are told, as in kept_steps: with the first one, from its start, for then the time that all of
+    them take falls with every weight. Where steps of other kinds lie between them, and of an excerpt, the kept ones alone.
+    """
+    marked = marked_steps(trace)
+    counted, own = np.flatnonzero(marked["counted"]), np.flatnonzero(~marked["aside"])
+    if not len(kept) or trace.excerpt or not np.array_equal(own[own <= counted[-1]], counted):
+        return kept
+    done, since = measured_completions(completions, nodes), np.append(FIRST_START, counted[:-1])
+    took = done.reindex(counted).to_numpy() - done.reindex(since).to_numpy()
+    found = pd.DataFrame({"row": counted, "name": marked["name"].to_numpy()[counted], "before": since, "measured_ns": took})
+    return kept if found["measured_ns"].isna().any() else found
+
+
 def completed(completions: pd.DataFrame, times: Ints | Floats) -> pd.DataFrame:
     """For each step a row, for each column of `times` (rows of completions × candidates) when it is complete."""
     return pd.DataFrame(times).groupby(completions["step"].to_numpy()).max()

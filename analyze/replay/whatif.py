@@ -16,7 +16,7 @@ from .edges import CALL, CONT, PIN
 from .graph import Graph, graph
 from .quality import Quality, quality
 from .steps import FIRST_START, measured_completions
-from .sweep import step_times, sweep
+from .sweep import sweep
 from .what import WhatIf, parse
 
 __all__ = ["Prediction", "WhatIf", "parse", "predict"]
@@ -27,12 +27,11 @@ CUT = -1e18  # the weight of an edge that is gone: earlier than all else
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a candidate saves per step, the mean over the kept steps.
+    """What a candidate saves per step, the mean over the reported steps.
 
     `point`: whether `saving_ns` is a prediction; otherwise it is what the replay says all the same, `reason` tells why it is not
     to be trusted, and only the range counts. `high_ns` is never more than `removed_ns`: the time that the change takes out and
-    the waits that it releases, as if nothing else had to wait. `whole_saving_share`: of the recording from the start of its first
-    step to the last completion; more than that of steps where the first one works off what was launched before the recording.
+    the waits that it releases, as if nothing else had to wait.
     """
 
     changes: tuple[WhatIf, ...]
@@ -44,7 +43,6 @@ class Prediction:
     removed_ns: float
     step_ns: Floats  # the new time of each kept step
     measured_ns: Floats  # and the old one
-    whole_saving_share: float
 
 
 def predict(trace: Trace, candidates: Sequence[tuple[WhatIf, ...]]) -> list[Prediction]:
@@ -54,12 +52,9 @@ def predict(trace: Trace, candidates: Sequence[tuple[WhatIf, ...]]) -> list[Pred
     found, known = graph(trace), quality(trace)
     effects = [joint_effect(found, changes) for changes in candidates]
     done = _replayed(found, effects)
-    new, whole = step_times(found, done), _whole_savings(found, done)
+    new = _reported(found, done)
     careful = _careful_savings(found, effects) if known.reason else np.zeros(len(candidates))
-    return [
-        _prediction(found, known, changes, effects[n], new[:, n], float(careful[n]), float(whole[n]))
-        for n, changes in enumerate(candidates)
-    ]
+    return [_prediction(found, known, changes, effects[n], new[:, n], float(careful[n])) for n, changes in enumerate(candidates)]
 
 
 def _replayed(found: Graph, effects: Sequence[Effect]) -> pd.DataFrame:
@@ -69,18 +64,17 @@ def _replayed(found: Graph, effects: Sequence[Effect]) -> pd.DataFrame:
     return pd.concat(done, axis=1, ignore_index=True)
 
 
-def _whole_savings(found: Graph, done: pd.DataFrame) -> Floats:
-    """Of the time from the start of the first step to the last completion."""
-    measured = measured_completions(found.completions, found.nodes)
-    if FIRST_START not in done.index or (whole := float(measured.max() - measured.loc[FIRST_START])) <= 0:
-        return np.zeros(done.shape[1])
-    return 1 - (done.max() - done.loc[FIRST_START]).to_numpy() / whole
+def _reported(found: Graph, done: pd.DataFrame) -> Floats:
+    """Reported steps × candidates, from completion to completion."""
+    return done.loc[found.reported["row"]].to_numpy() - done.loc[found.reported["before"]].to_numpy()
 
 
 def changed_weights(found: Graph, effect: Effect) -> Floats:
-    """Weights with residuals after the changes."""
-    weight = np.maximum(0, found.weight_ns - scalable(found) * (1 - effect.keep)) + found.residual_ns
-    return np.where(effect.cut, CUT, weight)
+    """Weights with residuals after the changes, which concern what happens after the start of the first step."""
+    start = measured_completions(found.completions, found.nodes).get(FIRST_START, -1)
+    within = found.nodes.time_ns[found.edges.target] > start
+    weight = np.maximum(0, found.weight_ns - np.where(within, scalable(found) * (1 - effect.keep), 0)) + found.residual_ns
+    return np.where(effect.cut & within, CUT, weight)
 
 
 def scalable(found: Graph) -> Floats:
@@ -96,28 +90,27 @@ def _careful_savings(found: Graph, effects: Sequence[Effect]) -> Floats:
     """With all that is unexplained held where it was measured within its step."""
     held, origin = pinned(found)
     on_held = [effect.on(origin) for effect in effects]
-    new = step_times(held, _replayed(held, on_held))
-    return held.steps["measured_ns"].to_numpy().mean() - new.mean(axis=0) if len(held.steps) else np.zeros(len(effects))
+    new = _reported(held, _replayed(held, on_held))
+    return held.reported["measured_ns"].to_numpy().mean() - new.mean(axis=0) if len(held.reported) else np.zeros(len(effects))
 
 
 def _prediction(
-    found: Graph, known: Quality, changes: tuple[WhatIf, ...], effect: Effect, new: Floats, careful: float, whole: float
+    found: Graph, known: Quality, changes: tuple[WhatIf, ...], effect: Effect, new: Floats, careful: float
 ) -> Prediction:
-    measured = found.steps["measured_ns"].to_numpy().astype(np.float64)
+    measured = found.reported["measured_ns"].to_numpy().astype(np.float64)
     if not len(measured):
-        return Prediction(changes, 0.0, 0.0, 0.0, False, "not predicted, because no step is whole", 0.0, new, measured, whole)
+        return Prediction(changes, 0.0, 0.0, 0.0, False, "not predicted, because no step is whole", 0.0, new, measured)
     removed = min(removed_ns(found, effect), float(measured.mean()))
-    # Of endless equal steps a saving is never negative nor more than what is removed; of a few, the first may shorten more.
     saving = float(np.clip((measured - new).mean(), 0, removed))
     if known.reason:
         ceiling = max(saving, min(removed, float(measured.mean()) - least_step_ns(found, effect)))
         low = float(np.clip(careful, 0, saving))
         return Prediction(
-            changes, saving, low, ceiling, False, f"not predicted, because {known.reason}", removed, new, measured, whole
+            changes, saving, low, ceiling, False, f"not predicted, because {known.reason}", removed, new, measured
         )  # fmt: skip
     margin = (known.worst_structural + known.unexplained_share) * float(measured.mean())
     low = 0.0 if any(change.is_ceiling for change in changes) else max(0.0, saving - margin)
-    return Prediction(changes, saving, low, min(removed, saving + margin), True, None, removed, new, measured, whole)
+    return Prediction(changes, saving, low, min(removed, saving + margin), True, None, removed, new, measured)
 
 
 def removed_ns(found: Graph, effect: Effect) -> float:
@@ -131,9 +124,9 @@ def removed_ns(found: Graph, effect: Effect) -> float:
     gone[waits] = found.edges.measured_ns[waits]
     until = found.nodes.time_ns[found.edges.target]
     since, last = _kept_span(found)
-    return float(gone[(until > since) & (until <= last)].sum()) / max(1, len(found.steps))
+    return float(gone[(until > since) & (until <= last)].sum()) / max(1, len(found.reported))
 
 
 def _kept_span(found: Graph) -> tuple[int, int]:
     done = measured_completions(found.completions, found.nodes)
-    return int(done.loc[found.steps["before"]].min()), int(done.loc[found.steps["row"]].max())
+    return int(done.loc[found.reported["before"]].min()), int(done.loc[found.reported["row"]].max())
