@@ -28,7 +28,7 @@ TAGS = {
     UNKNOWN: "Not yet explained",
 }  # fmt: skip
 SENTENCES = {  # where the part of that bound is large
-    COMMUNICATION: "Communication beside which the GPU computes nothing takes {part_share} of {whole}",
+    COMMUNICATION: "The GPU only communicates for {part_share} of {whole}",
     COPY: "The GPU copies and computes nothing, or waits for copies, in {part_share} of {whole}",
     "input_pipeline": "The GPU waits for data in {part_share} of {whole}",
     "synchronization": "The GPU stands idle after the host has waited for it, {part_share} of {whole}",
@@ -60,9 +60,9 @@ def device_verdict(result: Mapping[str, Any], findings: tuple[Finding, ...]) -> 
     bound = _spinning_bound(spinning) if spinning else _bound(parts, top, found.step_ns if found else steps.mean_ns)
     sentence = _spinning_sentence(spinning) if spinning else _sentence(gpu, steps, bound, parts)
     leading = [_kernel(gpu)] if bound in (COMPUTE, BALANCED, UNKNOWN) else []  # else it is not what holds up the step
-    texts = [*leading, *([_span(steps)] if steps.window == "steps" else []), _first_change(top, found)]
+    texts = [*leading, *([_span(steps)] if steps.window == "steps" else []), _first_change(bound, top, found)]
     lede = Text(" ".join(text.template for text in texts), {k: v for text in texts for k, v in text.values.items()})
-    return Verdict(TAGS[bound], sentence, lede, bound, _confidence(gpu, top, found), top.id if top else None)
+    return Verdict(TAGS[bound], sentence, lede, bound, _confidence(bound, gpu, top, found), top.id if top else None)
 
 
 def _spinning(result: Mapping[str, Any]) -> FirstCall | None:
@@ -72,7 +72,9 @@ def _spinning(result: Mapping[str, Any]) -> FirstCall | None:
 
 
 def _spinning_bound(first: FirstCall) -> str:
-    return COMPUTE if first.trimmed_compute_share >= BUSY_SHARE - LEADING_SHARE else UNKNOWN
+    if first.trimmed_compute_share >= 1 - LEADING_SHARE:
+        return COMPUTE
+    return COMMUNICATION if first.trimmed_comm_ns >= MAIN_SHARE * first.trimmed_window_ns else UNKNOWN
 
 
 def _spinning_sentence(first: FirstCall) -> Text:
@@ -147,7 +149,7 @@ def _kernel(gpu: GpuKernels) -> Text:
     kernel = gpu.kernels.iloc[0]
     calls = "call" if kernel["count"] == 1 else "calls"
     return Text.of(
-        "{kernel} takes {total_share} of the time of all kernels and copies, {total_ns} in {calls_count} " + calls + ".",
+        "Of kernels and copies {kernel} takes most, {total_share} of their time: {total_ns} in {calls_count} " + calls + ".",
         kernel=str(kernel["short_name"]), total_share=float(kernel["total_share"]), total_ns=int(kernel["total_ns"]),
         calls_count=int(kernel["count"]),
     )  # fmt: skip
@@ -159,7 +161,7 @@ def _span(steps: Steps) -> Text:
     return Text("On the host a step takes {mean_ns} (" + count + ").", {"mean_ns": steps.mean_ns, "steps_count": steps.count})
 
 
-def _first_change(top: Finding | None, found: Savings | None) -> Text:
+def _first_change(bound: str, top: Finding | None, found: Savings | None) -> Text:
     """What the first change saves, and the first few at once; or why nothing can be said."""
     if found is None:
         return Text("What a change would save is not told.", {})
@@ -167,7 +169,8 @@ def _first_change(top: Finding | None, found: Savings | None) -> Text:
         return Text("What a change would save is not replayed: {why}.", {"why": found.refusal})
     if top is None:
         why = found.reason
-        nothing = "Nothing stands out: none of the checks found a change that would save a notable part of the step."
+        nothing = "none of the checks found a change that would save a notable part of the step."
+        nothing = f"Nothing stands out: {nothing}" if bound == COMPUTE else nothing[0].upper() + nothing[1:]
         return Text.of(nothing + " Only a range could be given for any: {why}.", why=why) if why else Text(nothing)
     step_ns = max(found.step_ns, 1.0)
     values: dict[str, Any] = {
@@ -183,8 +186,8 @@ def _first_change(top: Finding | None, found: Savings | None) -> Text:
     return Text(text + ".", values)
 
 
-def _confidence(gpu: GpuKernels, top: Finding | None, found: Savings | None) -> Confidence:
+def _confidence(bound: str, gpu: GpuKernels, top: Finding | None, found: Savings | None) -> Confidence:
     """That of the first change; without one, whether a replay could have told."""
     if gpu.idle_withheld:
         return "low"
-    return top.confidence if top else "medium" if found and found.reason else "high"
+    return top.confidence if top else "medium" if bound != COMPUTE or (found and found.reason) else "high"

@@ -31,6 +31,7 @@ ALIASES = {
 }  # fmt: skip
 MARKED_BY_TORCH = {
     "enumerate(DataLoader)#": "data_loading",
+    "enumerate(DataPipe)#": "data_loading",
     "Optimizer.step#": "optimizer",
     "Optimizer.zero_grad#": "optimizer",
 }

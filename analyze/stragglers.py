@@ -11,7 +11,7 @@ from .analyses.collectives import BEYOND_ANY, LEAST_OTHERS, SPIN_RATIO
 from .durations import repaired_work
 from .findings import NOTABLE_SHARE, Confidence, Evidence, Finding, Text
 from .host_tree import HostTree
-from .intervals import covered, union
+from .intervals import covered, length, union
 from .kernels import COMPUTE, work_class
 from .step_marks import marked_steps
 from .trace import Ints, Trace
@@ -92,7 +92,7 @@ def straggler(traces: Sequence[Trace], calls: Calls) -> Straggler | None:
         margin_ns=_margin(own),
         exposed_ns=sum(_exposed(traces[second], own[own["second"] == second]) for second in own["second"].unique().tolist()),
         own_wait_ns=int(rows.loc[rows["rank"] == rank, "wait_ns"].sum()),
-        working_ns=_working(traces[rank], own),
+        working_ns=min(_working(traces[rank], own), _more_work(traces, rank)),
         worst=(begun_ns, begun_ns + int(worst["wait_ns"])),
     )
 
@@ -119,6 +119,12 @@ def _working(trace: Trace, calls: pd.DataFrame) -> int:
     arrived = calls["start_ns"].to_numpy() - trace.origin_ns
     start, end = union(arrived - calls["margin_ns"].to_numpy(), arrived)
     return int(covered(*_work(trace), start, end).sum())
+
+
+def _more_work(traces: Sequence[Trace], rank: int) -> int:
+    """How much longer it computes than the ranks do that wait for it: what only comes late computes no more than they."""
+    own, *others = (length(*_work(traces[one])) for one in (rank, *(other for other in range(len(traces)) if other != rank)))
+    return max(0, own - int(np.median(others)))
 
 
 def _work(trace: Trace) -> tuple[Ints, Ints]:

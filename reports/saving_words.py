@@ -22,7 +22,7 @@ def excerpt_line(known: Quality) -> str:
 def quality_line(known: Quality) -> str:
     """How well the replay explains a trace, in one sentence."""
     if known.trivial:
-        return "The host's own time decides it, so that a replay is exact."
+        return "The host's own time alone decides it; what the host waits for outside of recorded calls counts as its own."
     unexplained, unrecorded = f.share(known.unexplained_share), f.share(known.unrecorded_share)
     return (
         f"The replay explains it to {f.share(known.worst_structural)}; of the time that decides it {unexplained} is unexplained, "

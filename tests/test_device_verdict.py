@@ -34,7 +34,7 @@ def test_a_gpu_that_computes_all_the_time_is_what_limits_the_step():
 def test_a_decisive_change_says_what_limits_the_step():
     found = verdict(waiting_trace())
     assert (found.bound, found.top, found.confidence) == ("synchronization", "host_syncs:explicit", "medium")
-    assert found.lede.values["saving_ns"] == 22_500
+    assert found.lede.values["saving_ns"] == 0.75 * 22_500
 
 
 def test_waiting_for_data_is_named_with_its_share_of_the_step():

@@ -19,6 +19,7 @@ from ..step_time import row_at
 from ..trace import Ids, Ints, Mask, Trace
 
 READS, MASKS, TO_GPU, BACK, EXPLICIT, OTHER = "reads", "masks", "copies_to_gpu", "copies_back", "explicit", "other"
+EXPECTED_SHARE = 0.75  # of what goes without these waits: some values are needed at once, in an `if` or a log line
 KIND_OF_OP = {
     "aten::_local_scalar_dense": READS, "aten::item": READS, "aten::is_nonzero": READS,
     "aten::nonzero": MASKS, "aten::index": MASKS, "aten::masked_select": MASKS, "aten::_unique2": MASKS,
@@ -157,6 +158,7 @@ def _proposal(kinds: tuple[str, ...], rows: pd.DataFrame, filled: Ints, trace: T
         phase="other",
         evidence=_evidence(rows, int(filled.sum())),
         changes=tuple(f"sync:{name} x0" for name in names),
+        expected_share=EXPECTED_SHARE,
         best_confidence="medium",
         assumes="the host does not need the values at once",
     )  # fmt: skip

@@ -11,7 +11,8 @@ from ..analyses.data_wait import has_workers
 from ..findings import NOTABLE_SHARE, Confidence, Evidence, Text
 from ..gpu_gaps import LOADING, idle_gaps, idle_withheld, loader_ranges
 from ..intervals import covered, length, union
-from ..proposals import Proposal
+from ..links import launching_call
+from ..proposals import Proposal, Saving
 from ..step_marks import marked_steps
 from ..trace import HostRanges, Ints, Trace
 
@@ -75,6 +76,8 @@ def _proposal(trace: Trace, fetches: HostRanges, idle_ns: int) -> Proposal:
     loading = _loading(trace, fetches)
     fix, (late, words) = _fix(loading), _late(fetches, loading)
     longest = int(np.argmax(fetches.end_ns - fetches.start_ns))
+    known = bool((launching_call(trace) >= 0).any())  # else a replay does not know that the GPU waits for the host
+    per_step_ns = idle_ns / max(1, int(marked_steps(trace)["counted"].sum()))
     values = {"idle_ns": idle_ns, "window_ns": trace.window_ns, "loading_ns": loading.loading_ns}
     return Proposal(
         id="input_pipeline",
@@ -96,9 +99,10 @@ def _proposal(trace: Trace, fetches: HostRanges, idle_ns: int) -> Proposal:
                 int(fetches.start_ns[longest]), int(fetches.end_ns[longest]),
             ),
         ),
-        changes=("data x0",),
-        expected_share=fix.expected_share,
-        best_confidence=fix.confidence,
+        changes=("data x0",) if known else (),
+        saving=None if known else Saving(0.0, fix.expected_share * per_step_ns, per_step_ns),
+        expected_share=fix.expected_share if known else 1.0,
+        best_confidence=fix.confidence if known else "low",
         assumes="batches are made beside the rest of the step",
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from ..trace import Ids, Mask, Trace
 # what keeps the GPU waiting for longer than that is something else than launching.
 SHORT_GAP_NS = 200_000
 TINY_KERNEL_NS = 50_000  # a longer kernel gives the host time to launch the next one
-FEWEST_GAPS = 20  # fewer are a few slow operators
+FEWEST_GAPS = 10  # fewer are a few slow operators
 LEAST_SHARE = 0.1  # of the recording: a GPU that waits less is fed well enough
 LATE_SHARE = 0.1  # of the kernels: where nine of ten wait in the queue for their turn, the host is ahead
 # The gap between two kernels of a graph is about a tenth of that between short kernels launched one by one (9.6 against 3.4 µs a

@@ -105,7 +105,7 @@ def _proposal(found: MarkedWork, trace: Trace, title: str, problem: str, advice:
             host_ns=found.host_ns, device_ns=found.device_ns, window_ns=trace.window_ns,
         ),
         advice=Text.of(advice),
-        bound="host" if found.host_ns > found.device_ns else "compute",
+        bound="launch" if found.host_ns > found.device_ns else "compute",
         phase="optimizer",
         evidence=(
             Evidence("kernels of the optimizer, per step", "launched_count", launched),

@@ -80,9 +80,11 @@ class Ranks:
 
     @property
     def step_ns(self) -> float:
-        """A step of the run: the mean, where ranks mark steps; else the longest recording."""
-        known = self.rows["mean_ns"].dropna()
-        return float(known.mean() if len(known) else self.rows["window_ns"].max())
+        """A step of the run: the mean; where hosts run ahead its part of the recording; without marks the longest recording."""
+        known = self.rows.dropna(subset=["mean_ns"])
+        if known.empty:
+            return float(self.rows["window_ns"].max())
+        return float(np.maximum(known["mean_ns"], known["window_ns"] / known["steps_count"].clip(lower=1)).mean())
 
     @property
     def lede(self) -> Text | None:

@@ -165,11 +165,20 @@ def _host_part(found: Graph, change: WhatIf) -> Effect:
 
 def _free(found: Graph, change: WhatIf) -> Effect:
     """Nothing takes time on the host, and work starts as soon as what it waits for is done."""
+    _launches(found, change)
     return _effect(found, np.where(np.isin(found.edges.kind, FREE_ON_HOST), change.factor, 1.0))
 
 
 def _launch_gaps(found: Graph, change: WhatIf) -> Effect:
+    _launches(found, change)
     return _effect(found, np.where(np.isin(found.edges.kind, LAUNCH_GAPS), change.factor, 1.0))
+
+
+def _launches(found: Graph, change: WhatIf) -> None:
+    if not len(found.trace.device):
+        raise ChangeError(
+            f"The trace holds no GPU work, so that {change} frees nothing; write, for instance, phase:optimizer x0.5."
+        )
 
 
 def _communication(found: Graph, change: WhatIf) -> Effect:
