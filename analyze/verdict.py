@@ -10,7 +10,7 @@ from .analyses.phases import Phases
 from .analyses.ranks import Ranks
 from .analyses.steps import Steps
 from .broken_graphs import COMPILING
-from .device_verdict import device_verdict
+from .device_verdict import DECISIVE_SHARE, LEADING_SHARE, device_verdict
 from .diffs.changes import CHANGED
 from .diffs.comparability import Comparability
 from .diffs.phase_changes import PhaseChanges
@@ -21,9 +21,7 @@ from .step_time import OTHER
 from .totals_verdict import ranges_verdict, snapshot_verdict, total_change_verdict
 
 RUNTIME_CALL = re.compile(r"(cuda|hip|cu|xpu|ur|ze)[A-Z]")  # a call of the GPU's runtime is a wait, not work of the CPU
-LEADING_SHARE = 0.3  # of the step: a phase or operator below this does not stand out
 NEARLY = 0.7  # of the largest phase: a finding about one as large as this may speak for the step
-DECISIVE_SAVING_SHARE = 0.1  # of the step: a finding that saves less does not say what limits it
 MANY_STEPS = 10
 NARROW = 0.2  # width of the interval ÷ mean: a steady step
 MANY_PHASES = 4  # of fewer, a fix can well change all
@@ -90,7 +88,7 @@ def _late_verdict(verdict: Verdict, found: Ranks, top: Finding) -> Verdict:
         saving_ns=top.saving_ns, step_ns=found.step_ns, low_ns=top.low_ns, high_ns=top.high_ns,
     )  # fmt: skip
     verdict = replace(verdict, lede=_both(found.lede, saves) if found.lede else saves, top=top.id)
-    if top.saving_ns < DECISIVE_SAVING_SHARE * found.step_ns:
+    if top.saving_ns < DECISIVE_SHARE * found.step_ns:
         return verdict
     sentence = Text.of(
         "The ranks wait for rank {rank}, {saving_share} of each step",
@@ -152,7 +150,7 @@ def _span_values(steps: Steps) -> dict[str, Any]:
 
 
 def _decisive(top: Finding | None, steps: Steps) -> bool:
-    return top is not None and top.saving_ns >= DECISIVE_SAVING_SHARE * steps.mean_ns
+    return top is not None and top.saving_ns >= DECISIVE_SHARE * steps.mean_ns
 
 
 def _leader(phases: Phases, bottlenecks: Bottlenecks | None, decisive: Finding | None) -> tuple[str, float, bool]:

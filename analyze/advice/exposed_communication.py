@@ -79,7 +79,7 @@ def exposed_communication(trace: Trace) -> Iterator[Proposal]:
         saving=_saving(trace, found.union_ns) if spins else None,
         expected_share=EXPECTED_SHARE,
         best_confidence="low",
-        assumes="half of it can run beside computing",
+        assumes="it waits for no other rank, and a part of it can run beside computing",
     )  # fmt: skip
 
 

@@ -8,6 +8,9 @@ from ..findings import Evidence, Text
 from ..proposals import Proposal
 from ..trace import Trace
 
+UNKNOWN_SPEED_SHARE = 0.5  # of their time: a driver's copy into its own buffer costs about as much as the way to the GPU
+NOT_SHOWN = "pinned copies are faster here, too, which no copy of the recording shows"
+
 
 def pageable_copies(trace: Trace) -> Iterator[Proposal]:
     """Copies from pageable memory that take a notable part of the recording.
@@ -44,7 +47,7 @@ def pageable_copies(trace: Trace) -> Iterator[Proposal]:
         phase="input",
         evidence=tuple(evidence),
         changes=("copy:h2d pinned",) if known else ("copy:pageable x0",),
-        expected_share=1.0 if known else 0.5,
+        expected_share=1.0 if known else UNKNOWN_SPEED_SHARE,
         best_confidence="medium",
-        assumes="pinned copies run as fast as the pinned ones of this recording" if known else "half of their time goes",
+        assumes="pinned copies run as fast as the pinned ones of this recording" if known else NOT_SHOWN,
     )  # fmt: skip

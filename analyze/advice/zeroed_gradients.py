@@ -8,6 +8,8 @@ from ..proposals import Proposal
 from ..trace import Trace
 
 ZERO_GRAD_RANGE = "Optimizer.zero_grad#"
+EXPECTED_SHARE = 0.9  # the loop over parameters stays: of a range full of launches at most a tenth
+LEAST_SHARE = 0.5  # where launches are short beside that loop
 
 
 def zeroed_gradients(trace: Trace) -> Iterator[Proposal]:
@@ -39,7 +41,7 @@ def zeroed_gradients(trace: Trace) -> Iterator[Proposal]:
             Evidence("its work on the GPU, in the recording", "device_ns", found.device_ns),
         ),
         changes=tuple(f"op:{name} x0" for name in found.names),
-        expected_share=0.9,
-        least_share=0.5,
+        expected_share=EXPECTED_SHARE,
+        least_share=LEAST_SHARE,
         assumes="no code relies on gradients that are zero",
     )  # fmt: skip
