@@ -16,6 +16,7 @@ from .step_buckets import COMMUNICATING, COMPUTING, COPYING
 BUSY_SHARE = 0.9  # of the step: an idle tenth can hide little
 DECISIVE_SHARE = 0.1  # of the step: a change that saves less does not say what limits it
 LEADING_SHARE = 0.3  # of the step: a part below this does not stand out
+APART_SHARE = 0.05  # of the step on the host: then the step until its work is done is another figure
 MAIN_SHARE = 0.5  # of device work: one class of kernels is most of it
 COMPUTE, COMMUNICATION, COPY, LAUNCH, HOST, UNKNOWN, BALANCED = (
     "compute", "communication", "copy", "launch", "host", "unknown", "balanced",
@@ -60,7 +61,7 @@ def device_verdict(result: Mapping[str, Any], findings: tuple[Finding, ...]) -> 
     bound = _spinning_bound(spinning) if spinning else _bound(parts, top, found.step_ns if found else steps.mean_ns)
     sentence = _spinning_sentence(spinning) if spinning else _sentence(gpu, steps, bound, parts)
     leading = [_kernel(gpu)] if bound in (COMPUTE, BALANCED, UNKNOWN) else []  # else it is not what holds up the step
-    texts = [*leading, *([_span(steps)] if steps.window == "steps" else []), _first_change(bound, top, found)]
+    texts = [*leading, *([_span(steps)] if steps.window == "steps" else []), _first_change(bound, top, found, steps)]
     lede = Text(" ".join(text.template for text in texts), {k: v for text in texts for k, v in text.values.items()})
     return Verdict(TAGS[bound], sentence, lede, bound, _confidence(bound, gpu, top, found), top.id if top else None)
 
@@ -161,7 +162,7 @@ def _span(steps: Steps) -> Text:
     return Text("On the host a step takes {mean_ns} (" + count + ").", {"mean_ns": steps.mean_ns, "steps_count": steps.count})
 
 
-def _first_change(bound: str, top: Finding | None, found: Savings | None) -> Text:
+def _first_change(bound: str, top: Finding | None, found: Savings | None, steps: Steps) -> Text:
     """What the first change saves, and the first few at once; or why nothing can be said."""
     if found is None:
         return Text("What a change would save is not told.", {})
@@ -178,7 +179,9 @@ def _first_change(bound: str, top: Finding | None, found: Savings | None) -> Tex
         "low_ns": top.low_ns, "high_ns": top.high_ns,
     }  # fmt: skip
     saves = SAVES[top.confidence]
-    text = "The first change below " + saves + " {saving_ns} of a step of {step_ns} ({saving_share}; {low_ns} to {high_ns})"
+    until = " until its work on the GPU is done" if abs(step_ns - steps.mean_ns) > APART_SHARE * steps.mean_ns else ""
+    text = "The first change below " + saves + " {saving_ns} of a step of {step_ns}" + until
+    text += " ({saving_share}; {low_ns} to {high_ns})"
     if found.together:
         both = found.together[-1]
         text += ", the first {changes_count} at once bring it to {after_ns}"

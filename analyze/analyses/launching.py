@@ -212,5 +212,8 @@ def _overhead_cautions(overhead: Overhead | None) -> tuple[Caution, ...]:
 def _link_cautions(of_work: Mapping[str, Any]) -> tuple[Caution, ...]:
     """Of a file that holds calls; of one without any it is plain."""
     count = of_work.get("kernels_without_launch", 0)
-    message = "Kernels whose launch call the file does not hold: {kernels_count}. They count as GPU work, and belong to no step."
+    message = (
+        "Kernels whose launch call the file does not hold: {kernels_count}. They count as GPU work; no step can be said to have "
+        "launched them."
+    )
     return (Caution("kernels_without_launch", count, Text.of(message, kernels_count=count)),) if count else ()
