@@ -48,6 +48,11 @@ def test_a_thread_that_waits_for_a_stream_is_timed_before_and_after():
     assert found.first.tolist() == [0, 2, 4, 5]
 
 
+def test_a_moment_may_wait_twice_for_the_one_before_it():
+    drawn = [(0, 1, 1, True), (1, 2, 0, True), (1, 2, 3, False)]
+    assert at_once(3, drawn, [0.0, NEVER, NEVER])[:, 1].tolist() == [0, 1, 4]
+
+
 def test_without_edges_everything_happens_when_it_may():
     assert at_once(3, [], [5.0, 1.0, 9.0])[:, 0].tolist() == [5, 1, 9]
     assert at_once(0, [], []).shape == (0, CANDIDATES)

@@ -118,9 +118,9 @@ def _heads(source: Ids, link: Ids) -> Ids:
 
 
 def _levels(by_chain: Ids, head: Ids, source: Ids, target: Ids) -> Ids:
-    """For each moment a number above those of all that it waits for in other chains; it never falls along a chain.
+    """For each moment a number above those of all that it waits for beside its chain; it never falls along a chain.
 
-    Only at the end of an edge from another chain can it rise: so it is counted for what lies between such ends. Edges by target.
+    Only at the end of another edge can it rise: so it is counted for what lies between such ends. Edges by target.
     """
     begins = head == np.arange(len(head))
     at_head = begins.copy()
@@ -129,7 +129,6 @@ def _levels(by_chain: Ids, head: Ids, source: Ids, target: Ids) -> Ids:
     piece[by_chain] = np.cumsum(begins[by_chain]) - 1
     level = [0] * int(begins.sum())
     ahead = (piece[target] - ~at_head[target]).tolist()
-    above = (head[source] != head[target]).tolist()
-    for own, last, other, more in zip(piece[target].tolist(), ahead, piece[source].tolist(), above, strict=True):
-        level[own] = max(level[own], level[last], level[other] + more)
+    for own, last, other in zip(piece[target].tolist(), ahead, piece[source].tolist(), strict=True):
+        level[own] = max(level[own], level[last], level[other] + 1)
     return np.array(level, np.int64)[piece] if level else piece
