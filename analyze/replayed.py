@@ -9,7 +9,7 @@ from .joint import MOST_TOGETHER, Together
 from .proposals import Proposal
 from .replay.changes import joint_effect
 from .replay.excerpt import refusal
-from .replay.graph import graph
+from .replay.ranks import ranks_of
 from .replay.what import HOST, WhatIf, parse
 from .replay.whatif import Prediction, predict
 from .trace import Trace
@@ -41,7 +41,7 @@ def replayed(trace: Trace, proposals: Sequence[Proposal], overhead_ratio: float 
 
 def _error(trace: Trace, proposal: Proposal) -> str:
     try:
-        joint_effect(graph(trace), list(map(parse, proposal.changes)))
+        joint_effect(ranks_of(trace).alone, list(map(parse, proposal.changes)))
     except ChangeError as problem:
         return str(problem)
     return ""

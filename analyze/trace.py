@@ -201,6 +201,7 @@ class Trace:
     whole_steps: tuple[str, ...] | None = None  # and the names of the steps that lack nothing, on the host and on devices
     warnings: tuple[TraceWarning, ...] = field(default=())
     excerpt: Excerpt | None = None  # never of a file
+    peers: tuple["Trace", ...] = ()  # the other ranks of its run, where they were read with it
 
     @property
     def untimed_kernels(self) -> Counter[int]:

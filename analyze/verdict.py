@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from .advice.exposed_communication import EXPECTED_SHARE
+from .advice.exposed_communication import EXPECTED_SHARE, WAITS_FOR_NONE
 from .analyses.bottlenecks import Bottlenecks
 from .analyses.phases import Phases
 from .analyses.ranks import Ranks
@@ -52,10 +52,10 @@ def run_verdict(sections: tuple[Section, ...]) -> Verdict:
 
 
 def findings_of_ranks(own: tuple[Finding, ...], rank: int, across: tuple[Section, ...]) -> tuple[Finding, ...]:
-    """Those of one rank with those of all; what it can only call communication saves less where it waits for another rank."""
+    """Those of one rank with those of all; what one alone can only call communication saves less where it waits for another."""
     more = [finding for section in across for finding in section.findings]
     waits_ns = max((finding.saving_ns for finding in more if finding.title.values.get("rank") != str(rank)), default=0.0)
-    left = (_without_waits(f, waits_ns) if f.id == COMMUNICATION_FINDING else f for f in own)
+    left = (_without_waits(f, waits_ns) if WAITS_FOR_NONE in f.assumes else f for f in own)
     return ranked([*more, *(f for f in left if f.saving_ns or f.id != COMMUNICATION_FINDING)])
 
 

@@ -26,12 +26,14 @@ class Calls:
     `rows`: one for each rank of each call: rank (place among the traces); call; name (full); row (of the device work, or the host
     ranges of a CPU run); start_ns, end_ns (since `origin_ns`); took_ns; transfer_ns; wait_ns (the rest).
     `outside_count`: collectives left out because not all ranks were recording. `clocks_apart_ns`: by how much the clocks of ranks
-    had to be moved to agree, 0 where they did. `unmatched`: why nothing could be matched.
+    had to be moved to agree, 0 where they did; `ahead_ns`: for each rank how far its clock is ahead then.
+    `unmatched`: why nothing could be matched.
     """
 
     rows: pd.DataFrame
     outside_count: int = 0
     clocks_apart_ns: int = 0
+    ahead_ns: tuple[int, ...] = ()
     unmatched: str = ""
 
 
@@ -49,7 +51,8 @@ def calls_of(traces: Sequence[Trace]) -> Calls | None:
             continue
         moved_ns = _clocks(called)
         if _is_together(called, moved_ns):
-            return Calls(_split(called), len(rows) - len(kept), int(moved_ns.max() - moved_ns.min()))
+            ahead_ns = tuple(moved_ns.groupby(called["rank"]).first().reindex(range(len(traces)), fill_value=0).tolist())
+            return Calls(_split(called), len(rows) - len(kept), int(moved_ns.max() - moved_ns.min()), ahead_ns)
         reasons.append("collectives, matched by their order, do not run at the same time on all ranks")
     return Calls(rows[:0], unmatched=reasons[0])
 

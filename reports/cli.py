@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -220,7 +220,9 @@ def whatif(run: str, changes: tuple[str, ...], as_json: bool, **reading: Any) ->
     from ..analyze.replay.what import parse
 
     asked = [parse(change) for change in changes]  # a wrong one is refused before anything is loaded
-    trace = _one([run], Reading(**reading))
+    how = Reading(**reading)
+    traces = _load([run], how)
+    trace = _with_peers(traces, _place_of(how.rank, traces))
     with progress() as show:
         show("Replaying")
         from ..analyze.replay.quality import quality
@@ -320,6 +322,11 @@ def _one(run: Sequence[str], reading: Reading) -> "Trace":
     return traces[_place_of(reading.rank, traces)]
 
 
+def _with_peers(traces: Sequence["Trace"], place: int) -> "Trace":
+    """The rank to explain, which knows the others: what they wait for decides what a change saves."""
+    return replace(traces[place], peers=tuple(trace for number, trace in enumerate(traces) if number != place))
+
+
 def _explained(run: Sequence[str], reading: Reading) -> "Report":
     return _run_report(_load(run, reading), reading.rank)
 
@@ -332,7 +339,9 @@ def _run_report(traces: Sequence["Trace"], rank: int | None = None) -> "Report":
         from ..analyze.run import run
         from .model import of_ranks, run_report
 
-        reports = [run_report(run(analyses_for(trace), trace), trace) for trace in traces]
+        explained = _with_peers(traces, place)
+        asked = [explained if number == place else trace for number, trace in enumerate(traces)]
+        reports = [run_report(run(analyses_for(trace), trace), trace) for trace in asked]
         return reports[0] if len(reports) == 1 else of_ranks(reports, place, run(ACROSS_RANKS, *traces))
 
 

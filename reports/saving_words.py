@@ -20,7 +20,23 @@ def excerpt_line(known: Quality) -> str:
 
 
 def quality_line(known: Quality) -> str:
-    """How well the replay explains a trace, in one sentence."""
+    """How well the replay explains a trace, and the ranks beside it."""
+    return " ".join(filter(None, (_own_line(known), ranks_line(known))))
+
+
+def ranks_line(known: Quality) -> str:
+    """Whether the ranks of a run are replayed together; nothing of a single one."""
+    if known.untied:
+        return f"The other ranks are not replayed with it: {known.untied}."
+    if known.between_ranks is None:
+        return ""
+    return (
+        f"All {known.ranks_count} ranks are replayed together, so that none leaves a collective before the last has come; that "
+        f"explains the steps of each to {f.share(known.between_ranks)}."
+    )
+
+
+def _own_line(known: Quality) -> str:
     if known.trivial:
         return "The host's own time alone decides it; what the host waits for outside of recorded calls counts as its own."
     unexplained, unrecorded = f.share(known.unexplained_share), f.share(known.unrecorded_share)

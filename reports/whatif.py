@@ -53,6 +53,7 @@ def whatif_json(found: Sequence[Prediction], known: Quality) -> str:
     whole = {
         "schema": SCHEMA,
         "step_us": us(float(found[0].measured_ns.mean())),
+        "ranks": known.ranks_count,
         "steps": known.steps_count,
         "of_steps": known.steps_count if known.of_steps_count is None else known.of_steps_count,
         "quality": quality_json(known),
@@ -67,6 +68,7 @@ def quality_json(known: Quality) -> dict[str, float | int | str | None]:
         "unexplained_pct": pct(known.unexplained_share),
         "unrecorded_pct": pct(known.unrecorded_share),
         "inferred_edges": known.inferred_count,
+        "between_ranks_error_pct": None if known.between_ranks is None else pct(known.between_ranks),
         "cross_step_error_pct": None if known.cross_step is None else pct(known.cross_step),
         "no_change_error_pct": None if known.no_change is None else pct(known.no_change),
         "reason": known.reason,

@@ -15,12 +15,15 @@ from ..intervals import covered, union
 from ..kernel_times import recorded_ns
 from ..kernels import COMPUTE, work_class
 from ..proposals import Proposal, Saving
+from ..replay.excerpt import refusal
+from ..replay.ranks import ranks_of
 from ..step_marks import marked_steps
 from ..trace import Ints, Trace
 
 # One rank does not tell how much of a collective is waiting for other ranks, which no overlap removes, nor how much the compute
 # kernels beside it slow down: half is taken. What a step needs at once (the first all-to-all, the last bucket) stays exposed.
 EXPECTED_SHARE = 0.5
+WAITS_FOR_NONE = "it waits for no other rank, and a part of it can run beside computing"
 KINDS = (  # of a kernel's name or its argument -> what to do
     ("reduce-scatters and all-gathers", r"reduce_?scatter|all_?gather"),
     ("all-to-alls, sends and receives", r"all_?to_?all|send|recv"),
@@ -58,14 +61,14 @@ def exposed_communication(trace: Trace) -> Iterator[Proposal]:
         return
     kinds = _kinds(trace, found.calls)
     kind = max(dict.fromkeys(kinds), key=lambda one: int(found.ns[np.array(kinds) == one].sum()))
-    worst, spins = int(found.ns.argmax()), _spins(trace)
+    worst, spins, waits_ns = int(found.ns.argmax()), _spins(trace), _waits_ns(trace)
     yield Proposal(
         id="exposed_communication",
         title=Text.of("Let communication run beside computing"),
         problem=Text.of(
             "In {exposed_ns} of the recording, {exposed_share} of it, a collective runs and nothing computes beside it, "
-            "most of it in {kind}; on one rank alone this cannot be told from waiting for a slower rank.",
-            exposed_ns=found.union_ns, exposed_share=found.union_ns / recorded_ns(trace), kind=kind,
+            "most of it in {kind}; " + _waiting(waits_ns),
+            exposed_ns=found.union_ns, exposed_share=found.union_ns / recorded_ns(trace), kind=kind, wait_ns=waits_ns or 0,
         ),
         advice=Text.of(WAYS[kind] + " Look at all ranks together first: where one is late, balance its work instead."),
         bound="communication",
@@ -79,8 +82,26 @@ def exposed_communication(trace: Trace) -> Iterator[Proposal]:
         saving=_saving(trace, found.union_ns) if spins else None,
         expected_share=EXPECTED_SHARE,
         best_confidence="low",
-        assumes="it waits for no other rank, and a part of it can run beside computing",
+        assumes=WAITS_FOR_NONE if waits_ns is None else "a part of it can run beside computing",
     )  # fmt: skip
+
+
+def _waits_ns(trace: Trace) -> int | None:
+    """How long it waits for other ranks inside its collectives; None where these are not replayed with it."""
+    if not trace.peers or refusal(trace):
+        return None
+    run = ranks_of(trace)
+    return None if run.meetings is None else int(run.waits_ns.sum())
+
+
+def _waiting(waits_ns: int | None) -> str:
+    if waits_ns is None:
+        return "on one rank alone this cannot be told from waiting for a slower rank."
+    return (
+        "for {wait_ns} of it collectives wait for another rank, which no overlap takes away."
+        if waits_ns
+        else ("none of it is waiting for another rank.")
+    )
 
 
 def _exposed(trace: Trace) -> _Exposed | None:

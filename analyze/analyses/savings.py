@@ -9,8 +9,8 @@ from ..advice import ADVICE
 from ..findings import Finding, notable, ranked
 from ..joint import Together
 from ..replay.excerpt import refusal
-from ..replay.graph import graph
 from ..replay.quality import Quality, quality
+from ..replay.ranks import ranks_of
 from ..replayed import Replayed, finding, replayed, together
 from ..trace import Trace
 from .steps import steps
@@ -46,7 +46,7 @@ def savings(trace: Trace) -> Savings:
     found = replayed(trace, proposals, steps(trace).overhead_ratio if trace.manifest else None)
     if why := refusal(trace):
         return Savings(_rows([], 0.0), None, 0.0, 0, ranked(map(finding, found)), (), why)
-    reported = graph(trace).reported
+    reported = ranks_of(trace).alone.reported
     step_ns = float(reported["measured_ns"].mean()) if len(reported) else 0.0
     findings = [finding(one) for one in found]
     notes = [f for f, one in zip(findings, found, strict=True) if one.why_not or not (one.prediction or one.proposal.saving)]

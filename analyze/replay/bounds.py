@@ -23,7 +23,7 @@ def least_step_ns(found: Graph, effect: Effect) -> float:
     took = (work.end_ns - work.start_ns).astype(np.float64)
     left = took.copy()
     kern = np.flatnonzero(found.edges.kind == KERN)
-    left[found.edges.work[kern]] *= effect.keep[kern]
+    left[found.edges.work[kern]] = found.weight_ns[kern] * effect.keep[kern]  # of collectives without waiting for other ranks
     quiet = work_class(trace) != COMMUNICATION
     return float(np.mean([_least(found, of == step, took, left, quiet) for step in steps])) if len(steps) else 0.0
 

@@ -54,8 +54,17 @@ class Effect:
 
 
 def joint_effect(found: Graph, changes: Sequence[WhatIf]) -> Effect:
-    """Of several changes at once; of what two of them scale the smaller part is left."""
-    effects = [EFFECTS[change.kind](found, change) for change in changes]
+    """Of several changes at once; of what two of them scale the smaller part is left. ChangeError where one matches nothing."""
+    return joint(found, [effect_of(found, change) for change in changes])
+
+
+def effect_of(found: Graph, change: WhatIf) -> Effect:
+    """Of one change alone."""
+    return EFFECTS[change.kind](found, change)
+
+
+def joint(found: Graph, effects: Sequence[Effect]) -> Effect:
+    """All at once; without any nothing changes."""
     keep, cut = np.ones(len(found.edges)), np.zeros(len(found.edges), bool)
     for effect in effects:
         keep, cut = np.minimum(keep, effect.keep), cut | effect.cut

@@ -26,6 +26,7 @@ CALL_START, CALL_END, WORK_START, WORK_END, STEP_START, STEP_END, BURST_START, B
     PIN,  # holds late work at its measured distance from the start of its step: for careful predictions only
 ) = range(12)  # Edges.kind
 KINDS = ("HOST", "CALL", "LAUNCH", "STREAM", "KERN", "SYNC", "QUEUE", "HAND", "XS", "CONT", "GRAPH", "PIN")
+CHAINS = (HOST, CALL, KERN, STREAM, GRAPH)  # along one thread or stream; no change cuts one
 INFERRED = (HAND, XS, CONT)  # the trace does not say that these edges exist
 
 

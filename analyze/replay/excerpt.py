@@ -1,5 +1,6 @@
 """Trace -> the part of it that is replayed: all, or of a long recording steps in a row around the median one."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -34,16 +35,26 @@ def excerpt(trace: Trace) -> Trace:
 
     NotReplayed where not even one step does. A trace that fits as a whole is given back as it is.
     """
-    calls = relevant_calls(trace)
-    if 2 * (int(calls.sum()) + len(trace.device)) <= MOST_MOMENTS:
+    if _moments(trace) <= MOST_MOMENTS:
         return trace
-    steps = marked_steps(trace)
-    own = np.flatnonzero(~steps["aside"])
-    count = _moments(trace, steps, own, calls)
-    first, last = _around_median(steps.iloc[own], count)
-    if steps["name"].iloc[own[0]] == WHOLE_TRACE:
-        return trace
-    return _cut(trace, steps.iloc[own[first] : own[last] + 1])
+    steps = _own_steps(trace)
+    first, last = _around_median(steps, _moments_of_steps(trace))
+    return trace if _unmarked(steps) else _cut(trace, steps.iloc[first : last + 1])
+
+
+def excerpts(traces: Sequence[Trace]) -> tuple[Trace, ...]:
+    """The same of each rank of a run, the explained one first, by the moments of all of them: the same steps, by their order.
+
+    NotReplayed where not even one step fits, or where steps do not tell which are the same.
+    """
+    if sum(map(_moments, traces)) <= MOST_MOMENTS:
+        return tuple(traces)
+    steps = [_own_steps(trace) for trace in traces]
+    if len({len(one) for one in steps}) > 1 or any(map(_unmarked, steps)):
+        raise NotReplayed("the ranks hold more than is replayed at once, and not all of them mark the same number of steps")
+    moments = np.sum([_moments_of_steps(trace) for trace in traces], axis=0)
+    first, last = _around_median(steps[0], moments)
+    return tuple(_cut(trace, own.iloc[first : last + 1]) for trace, own in zip(traces, steps, strict=True))
 
 
 def refusal(trace: Trace) -> str | None:
@@ -55,8 +66,23 @@ def refusal(trace: Trace) -> str | None:
     return None
 
 
-def _moments(trace: Trace, steps: pd.DataFrame, own: Ints, calls: Mask) -> Ints:
-    """How many each of these steps has."""
+def _moments(trace: Trace) -> int:
+    return 2 * (int(relevant_calls(trace).sum()) + len(trace.device))
+
+
+def _own_steps(trace: Trace) -> pd.DataFrame:
+    steps = marked_steps(trace)
+    return steps[~steps["aside"]]
+
+
+def _unmarked(steps: pd.DataFrame) -> bool:
+    return steps["name"].iloc[0] == WHOLE_TRACE
+
+
+def _moments_of_steps(trace: Trace) -> Ints:
+    """How many each of its own steps has."""
+    steps, calls = marked_steps(trace), relevant_calls(trace)
+    own = np.flatnonzero(~steps["aside"])
     start, end = steps["start_ns"].to_numpy()[own], steps["end_ns"].to_numpy()[own]
     called = row_at(start, end, trace.host.start_ns[calls])
     work = step_of_work(trace)

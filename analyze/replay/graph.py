@@ -47,7 +47,11 @@ class Graph:
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def graph(trace: Trace) -> Graph:
     """Of all of the trace that is replayed."""
-    trace = excerpt(trace)
+    return graph_of(excerpt(trace))
+
+
+def graph_of(trace: Trace) -> Graph:
+    """Of the whole trace, whatever its size."""
     marked = marked_steps(trace)
     side = host_side(trace, marked)
     work, first = work_of(trace, side), len(side.points)

@@ -1,7 +1,7 @@
 """Graph -> how well the replay knows this trace, and why no point value can be predicted where it does not."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -15,7 +15,8 @@ from ..step_time import row_at
 from ..trace import Ids, Trace
 from .critical_path import path_of
 from .edges import CALL, GRAPH, HAND, HOST, INFERRED, KERN
-from .graph import Graph, graph
+from .graph import Graph
+from .ranks import Ranks, ranks_of, sweep_of_ranks
 from .steps import step_of_work
 from .sweep import step_times, sweep
 
@@ -39,7 +40,8 @@ class Quality:
     time alone: any replay is exact. `cross_step`: median error of a step predicted from another one, `cross_step_tail` what one
     in ten exceeds, `no_change` the median of "they are the same"; None without equal steps. `reason`: why no point value can be
     given; None where it can. `steps_count`: of the kept steps; `of_steps_count`: of the recording's where only an excerpt of it
-    is replayed, else None.
+    is replayed, else None. `ranks_count`: replayed together; of several `between_ranks` is the largest structural error of a step
+    of any of them. `untied`: why ranks that communicate are not replayed together.
     """
 
     structural: Sequence[float]
@@ -54,6 +56,9 @@ class Quality:
     reason: str | None
     steps_count: int
     of_steps_count: int | None
+    ranks_count: int = 1
+    between_ranks: float | None = None
+    untied: str = ""
 
     @property
     def worst_structural(self) -> float:
@@ -62,16 +67,43 @@ class Quality:
 
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def quality(trace: Trace) -> Quality:
-    """Of the replay of this trace."""
-    return quality_of(graph(trace))
+    """Of the replay of this trace, with its peers where they are tied to it."""
+    run = ranks_of(trace)
+    own = quality_of(run.alone)
+    if run.meetings is None:
+        return replace(own, untied=run.untied)
+    between = _between_ranks(run)
+    reason = own.reason or _reason_of_ranks(run, between)
+    return replace(own, ranks_count=len(run.graphs), between_ranks=between, reason=reason)
+
+
+def _between_ranks(run: Ranks) -> float:
+    """The largest error of a step of any rank, if each collective takes its transfer after the last rank has come."""
+    done = sweep_of_ranks(run, [one.edges.generic_ns[:, None] for one in run.graphs], np.zeros_like(run.residual_ns))
+    return max(
+        (float(np.abs(_errors(one, found)).max(initial=0)) for one, found in zip(run.graphs, done, strict=True)), default=0
+    )
+
+
+def _errors(found: Graph, done: pd.DataFrame) -> Floats:
+    return step_times(found, done)[:, 0] / np.maximum(found.steps["measured_ns"].to_numpy(), 1) - 1
+
+
+def _reason_of_ranks(run: Ranks, between: float) -> str | None:
+    for one in run.graphs[1:]:
+        if why := clock_offset(one.trace) or _lost(one.trace):
+            return f"on rank {one.trace.source.rank or 0}: {why}"
+    if between > MOST_STRUCTURAL:
+        return f"what the ranks wait for explains a step only to {between:.1%}"
+    return None
 
 
 def quality_of(found: Graph) -> Quality:
     """Of any graph, also one with edges left out."""
     pairs = _pairs(found)
     weights = np.stack([found.edges.generic_ns, *(weight for *_, weight in pairs)], axis=1)
-    replayed = step_times(found, sweep(found, weights))
-    structural = (replayed[:, 0] / np.maximum(found.steps["measured_ns"].to_numpy(), 1) - 1).tolist()
+    done = sweep(found, weights)
+    replayed, structural = step_times(found, done), _errors(found, done).tolist()
     parts = path_of(found)
     total, kind = max(1, int(parts["ns"].sum())), np.append(found.edges.kind, -1)[parts["edge"]]
     unexplained = float(parts["unexplained_ns"].sum() / total)

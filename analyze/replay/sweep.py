@@ -7,12 +7,10 @@ import pandas as pd
 
 from ..statistics import Floats
 from ..trace import Ids
-from .edges import CALL, GRAPH, HOST, KERN, STREAM
+from .edges import CHAINS
 from .graph import Graph
 from .steps import completed
 from .stretches import NEVER, Stretches
-
-CHAINS = (HOST, CALL, KERN, STREAM, GRAPH)  # edges along one thread or stream; no change cuts one
 
 
 @lru_cache(maxsize=2)  # a report's replays share it; 2: beside a graph the careful one

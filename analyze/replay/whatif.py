@@ -8,15 +8,15 @@ import pandas as pd
 
 from ..durations import repaired_work
 from ..statistics import Floats
-from ..trace import Trace
+from ..trace import Ints, Trace
 from .bounds import least_step_ns
 from .careful import pinned
-from .changes import Effect, joint_effect
+from .changes import Effect
 from .edges import CALL, CONT, PIN
-from .graph import Graph, graph
+from .graph import Graph
 from .quality import Quality, quality
+from .ranks import Ranks, effects, ranks_of, sweep_of_ranks
 from .steps import FIRST_START, measured_completions
-from .sweep import sweep
 from .what import WhatIf, parse
 
 __all__ = ["Prediction", "WhatIf", "parse", "predict"]
@@ -31,7 +31,7 @@ class Prediction:
 
     `point`: whether `saving_ns` is a prediction; otherwise it is what the replay says all the same, `reason` tells why it is not
     to be trusted, and only the range counts. `high_ns` is never more than `removed_ns`: the time that the change takes out and
-    the waits that it releases, as if nothing else had to wait.
+    the waits that it releases, those for other ranks among them, as if nothing else had to wait.
     """
 
     changes: tuple[WhatIf, ...]
@@ -49,19 +49,28 @@ def predict(trace: Trace, candidates: Sequence[tuple[WhatIf, ...]]) -> list[Pred
     """One prediction a candidate, which is one change or several at once. ChangeError where a pattern matches nothing."""
     if not candidates:
         return []
-    found, known = graph(trace), quality(trace)
-    effects = [joint_effect(found, changes) for changes in candidates]
-    done = _replayed(found, effects)
-    new = _reported(found, done)
-    careful = _careful_savings(found, effects) if known.reason else np.zeros(len(candidates))
-    return [_prediction(found, known, changes, effects[n], new[:, n], float(careful[n])) for n, changes in enumerate(candidates)]
+    run, known = ranks_of(trace), quality(trace)
+    found, made = run.graphs[0], [effects(run, changes) for changes in candidates]
+    new = _reported(found, _replayed(run, made))
+    careful = _careful_savings(run, made) if known.reason else np.zeros(len(candidates))
+    waits_ns = _per_step(found, run.waits_ns)
+    return [
+        _prediction(found, known, changes, made[n][0], new[:, n], float(careful[n]), waits_ns)
+        for n, changes in enumerate(candidates)
+    ]  # fmt: skip
 
 
-def _replayed(found: Graph, effects: Sequence[Effect]) -> pd.DataFrame:
-    """When each step is complete, a column a candidate."""
-    blocks = [effects[first : first + AT_ONCE] for first in range(0, len(effects), AT_ONCE)]
-    done = [sweep(found, np.stack([changed_weights(found, effect) for effect in block], axis=1)) for block in blocks]
-    return pd.concat(done, axis=1, ignore_index=True)
+def _replayed(run: Ranks, made: Sequence[Sequence[Effect]]) -> pd.DataFrame:
+    """When each step of the first rank is complete, a column a candidate; `made`: for each its effect on each rank."""
+    blocks = [made[first : first + AT_ONCE] for first in range(0, len(made), AT_ONCE)]
+    return pd.concat([_swept(run, block) for block in blocks], axis=1, ignore_index=True)
+
+
+def _swept(run: Ranks, made: Sequence[Sequence[Effect]]) -> pd.DataFrame:
+    weights = [
+        np.stack([changed_weights(found, several[n]) for several in made], axis=1) for n, found in enumerate(run.graphs)
+    ]  # fmt: skip
+    return sweep_of_ranks(run, weights, run.residual_ns)[0]
 
 
 def _reported(found: Graph, done: pd.DataFrame) -> Floats:
@@ -86,21 +95,22 @@ def scalable(found: Graph) -> Floats:
     return scaled
 
 
-def _careful_savings(found: Graph, effects: Sequence[Effect]) -> Floats:
+def _careful_savings(run: Ranks, made: Sequence[Sequence[Effect]]) -> Floats:
     """With all that is unexplained held where it was measured within its step."""
-    held, origin = pinned(found)
-    on_held = [effect.on(origin) for effect in effects]
-    new = _reported(held, _replayed(held, on_held))
-    return held.reported["measured_ns"].to_numpy().mean() - new.mean(axis=0) if len(held.reported) else np.zeros(len(effects))
+    held, origins = zip(*map(pinned, run.graphs), strict=True)
+    on_held = [[effect.on(origin) for effect, origin in zip(several, origins, strict=True)] for several in made]
+    first = held[0]
+    new = _reported(first, _replayed(run.with_graphs(held, origins), on_held))
+    return first.reported["measured_ns"].to_numpy().mean() - new.mean(axis=0) if len(first.reported) else np.zeros(len(made))
 
 
 def _prediction(
-    found: Graph, known: Quality, changes: tuple[WhatIf, ...], effect: Effect, new: Floats, careful: float
+    found: Graph, known: Quality, changes: tuple[WhatIf, ...], effect: Effect, new: Floats, careful: float, waits_ns: float
 ) -> Prediction:
     measured = found.reported["measured_ns"].to_numpy().astype(np.float64)
     if not len(measured):
         return Prediction(changes, 0.0, 0.0, 0.0, False, "not predicted, because no step is whole", 0.0, new, measured)
-    removed = min(removed_ns(found, effect), float(measured.mean()))
+    removed = min(removed_ns(found, effect) + waits_ns, float(measured.mean()))
     saving = float(np.clip((measured - new).mean(), 0, removed))
     if known.reason:
         ceiling = max(saving, min(removed, float(measured.mean()) - least_step_ns(found, effect)))
@@ -122,9 +132,16 @@ def removed_ns(found: Graph, effect: Effect) -> float:
     released[found.edges.target[after <= CUT]] = True
     waits = (found.edges.kind == CALL) & released[found.edges.target]
     gone[waits] = found.edges.measured_ns[waits]
+    return _per_step(found, gone)
+
+
+def _per_step(found: Graph, of_edges: Floats | Ints) -> float:
+    """The sum over edges that end in reported steps, per step."""
+    if not len(found.reported):
+        return 0.0
     until = found.nodes.time_ns[found.edges.target]
     since, last = _kept_span(found)
-    return float(gone[(until > since) & (until <= last)].sum()) / max(1, len(found.reported))
+    return float(of_edges[(until > since) & (until <= last)].sum()) / len(found.reported)
 
 
 def _kept_span(found: Graph) -> tuple[int, int]:
