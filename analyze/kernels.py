@@ -56,6 +56,14 @@ FULL_PRECISION = re.compile(  # multiplies float32 outside tensor cores: cuBLAS,
 )
 TENSILE_FULL = re.compile(r"Cijk_\w+?_SB?_(?!\w*_MI\d)")  # AMD's, without its matrix cores
 TF32 = re.compile(r"tf32|tensorop_s1688(gemm|fprop|dgrad|wgrad)_(?!b?f16)")
+NUMBER_TYPES = {  # in this order: a kernel of bfloat16 may also name the float32 that it adds up in
+    "float8": re.compile(r"e4m3|e5m2|fp8|float8", re.IGNORECASE),
+    "bfloat16": re.compile(r"bf16|bfloat16|_BBS_|_BS?_?BH_", re.IGNORECASE),
+    "float16": re.compile(r"fp16|f16|half|hgemm|_h(884|1688|16816)|_HHS_|_HSS?_", re.IGNORECASE),
+    "TF32": re.compile(TF32.pattern, re.IGNORECASE),
+    "float64": re.compile(r"dgemm|float64|double", re.IGNORECASE),
+    "float32": re.compile(r"sgemm|f32|fp32|float"),
+}
 HALF_WITHOUT_TENSOR_CORES = re.compile(
     r"(maxwell|pascal|volta|turing|ampere|sm\d+)_((b?f16|fp16)_sgemm|hgemm)|simt_(h|b?f16_[hs])gemm"
 )
@@ -90,6 +98,14 @@ def has_tensor_cores(name: str) -> bool:
     """Whether the name tells that the kernel computes on tensor cores (matrix cores): of many kernels it does not tell."""
     telling = name[:TELLING_LENGTH]
     return TENSOR_CORES.search(telling) is not None and NO_TENSOR_CORES.search(telling) is None
+
+
+def number_type(name: str) -> str | None:
+    """The kind of numbers that a kernel of matrix products multiplies, where its name tells."""
+    telling = name[:TELLING_LENGTH]
+    if full_precision(name):
+        return "float32"
+    return next((kind for kind, pattern in NUMBER_TYPES.items() if pattern.search(telling)), None)
 
 
 def full_precision(name: str) -> str | None:
