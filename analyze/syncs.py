@@ -14,14 +14,15 @@ from .trace import Ids, Ints, Table, Trace
 
 NOT_TOLD = -1
 ALL_STREAMS = -2
-# How the names of cuda_sync rows begin, as Kineto writes them. A wait for an event does not say what came before that.
-STREAM_WAIT, DEVICE_WAIT, DEVICE_SIDE = "Stream Sync", "Context Sync", "Stream Wait Event"
+# How the names of cuda_sync rows begin, as Kineto writes them. What came before an event, module event_waits knows.
+STREAM_WAIT, DEVICE_WAIT, EVENT_WAIT, DEVICE_SIDE = "Stream Sync", "Context Sync", "Event Sync", "Stream Wait Event"
 
 
 @dataclass(frozen=True, eq=False)
 class Syncs(Table):
     """When and where the host waits, for which device and stream. NOT_TOLD: of a row without a call, a call without a row."""
 
+    call: Ids  # row of Trace.host; where there is no synchronising call, what a row's correlation leads to
     start_ns: Ints
     end_ns: Ints
     name: Ids  # row of Trace.names
@@ -41,14 +42,14 @@ def syncs(trace: Trace) -> Syncs:
     call, calls = calls_of(trace, marks.correlation), np.flatnonzero(_calls(trace))
     if not len(calls):
         thread = np.append(trace.host.thread, NOT_TOLD)[call]
-        return Syncs(marks.start_ns, marks.end_ns, marks.name, thread, marks.external_id, marks.device, stream)
+        return Syncs(call, marks.start_ns, marks.end_ns, marks.name, thread, marks.external_id, marks.device, stream)
     waits = trace.host[calls]
     device, streams = np.full(len(calls), NOT_TOLD), np.full(len(calls), NOT_TOLD)
     streams[_device_waits(trace)[waits.name]] = ALL_STREAMS
     telling = np.flatnonzero((stream != NOT_TOLD) & np.isin(call, calls))
     place = np.searchsorted(calls, call[telling])
     device[place], streams[place] = marks.device[telling], stream[telling]
-    return Syncs(waits.start_ns, waits.end_ns, waits.name, waits.thread, waits.external_id, device, streams)
+    return Syncs(calls, waits.start_ns, waits.end_ns, waits.name, waits.thread, waits.external_id, device, streams)
 
 
 def are_calls(trace: Trace) -> bool:
@@ -57,7 +58,7 @@ def are_calls(trace: Trace) -> bool:
 
 
 def _calls(trace: Trace) -> t.Mask:
-    return calls_named(trace, lambda name: "Synchronize" in name)
+    return calls_named(trace, is_sync)
 
 
 def _named(trace: Trace, beginning: str) -> t.Mask:
@@ -66,6 +67,11 @@ def _named(trace: Trace, beginning: str) -> t.Mask:
 
 def _device_waits(trace: Trace) -> t.Mask:
     return np.array([is_device_wait(name) for name in trace.names], bool)
+
+
+def is_sync(name: str) -> bool:
+    """Of a call, or of a cuda_sync row that stands for one."""
+    return "Synchronize" in name or name.startswith((STREAM_WAIT, DEVICE_WAIT, EVENT_WAIT))
 
 
 def is_device_wait(name: str) -> bool:

@@ -87,7 +87,7 @@ class Allocations(Table):
 class Arguments(Table):
     """What few events carry: one row an argument, in the order of the table it belongs to."""
 
-    row: Ids  # of the table of host ranges or of device work
+    row: Ids  # of the table of host ranges, of device work or of the rows beside it
     key: Ids  # row of Trace.argument_keys
     value: Ids  # row of Trace.argument_values
 
@@ -193,6 +193,7 @@ class Trace:
     argument_values: Sequence[str] = ()  # JSON as it stood in the file
     host_arguments: Arguments = field(default_factory=lambda: no_rows(Arguments))
     device_arguments: Arguments = field(default_factory=lambda: no_rows(Arguments))
+    mark_arguments: Arguments = field(default_factory=lambda: no_rows(Arguments))
     slices: Slices = field(default_factory=lambda: no_rows(Slices))
     averages: Mapping[str, Any] | None = None  # torch's key_averages() of the same run, from its bundle
     averages_by_shape: Mapping[str, Any] | None = None

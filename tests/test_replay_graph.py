@@ -132,7 +132,7 @@ def test_copies_that_end_in_their_call_are_waited_for():
 
 
 def test_all_kinds_have_a_name():
-    assert len(KINDS) == len(set(KINDS)) == 12
+    assert len(KINDS) == len(set(KINDS)) == 13
 
 
 def test_a_step_is_measured_from_the_completion_of_the_one_before():

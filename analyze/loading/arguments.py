@@ -60,7 +60,8 @@ class DeviceArgs(msgspec.Struct, gc=False):
     group_name: msgspec.Raw = _named("Process Group Name", ABSENT)
     group_ranks: msgspec.Raw = _named("Process Group Ranks", ABSENT)
     comms_id: msgspec.Raw = _named("Comms Id", ABSENT)
-    sync_kind: msgspec.Raw = _named("cuda_sync_kind", ABSENT)
+    awaited_stream: msgspec.Raw = _named("wait_on_stream", ABSENT)
+    event_record: msgspec.Raw = _named("wait_on_cuda_event_record_corr_id", ABSENT)
 
 
 class MemoryArgs(msgspec.Struct, gc=False):
@@ -82,14 +83,17 @@ class LabelArgs(msgspec.Struct, gc=False):
 KINDS: tuple[Any, ...] = (OpArgs, CallArgs, DeviceArgs, MemoryArgs, LabelArgs)
 # Arguments that few events carry, kept as the JSON that stood in the file: names of fields, in the order of their keys.
 OP_TEXTS = ("input_types", "call_stack")
-DEVICE_TEXTS = tuple(field.name for field in msgspec.structs.fields(DeviceArgs) if field.type is msgspec.Raw)
+MARK_TEXTS = ("awaited_stream", "event_record")  # of cuda_sync rows
+DEVICE_TEXTS = tuple(
+    field.name for field in msgspec.structs.fields(DeviceArgs) if field.type is msgspec.Raw and field.name not in MARK_TEXTS
+)
 KEYS = tuple(
     field.encode_name
-    for kind, names in ((OpArgs, OP_TEXTS), (DeviceArgs, DEVICE_TEXTS))
+    for kind, names in ((OpArgs, OP_TEXTS), (DeviceArgs, (*DEVICE_TEXTS, *MARK_TEXTS)))
     for field in msgspec.structs.fields(kind)
     if field.name in names
 )
-KEY_ROWS = {name: row for row, name in enumerate((*OP_TEXTS, *DEVICE_TEXTS))}
+KEY_ROWS = {name: row for row, name in enumerate((*OP_TEXTS, *DEVICE_TEXTS, *MARK_TEXTS))}
 
 LINKS = ("external_id", "old_external_id", "correlation", "address")  # ids that are only compared; None: not told exactly
 WHOLE = re.compile(r"[+-]?\d+|0x[0-9a-f]+", re.ASCII | re.IGNORECASE)

@@ -20,10 +20,11 @@ import numpy as np
 from .. import trace as t
 from .streams import File
 
-CACHE_VERSION = 3  # of the files below; the version of longpole counts too
+CACHE_VERSION = 4  # of the files below; the version of longpole counts too
 TABLES: dict[str, Any] = {
     "host": t.HostRanges, "device": t.DeviceRanges, "device_marks": t.DeviceRanges, "untimed": t.DeviceRanges,
-    "allocations": t.Allocations, "host_arguments": t.Arguments, "device_arguments": t.Arguments, "slices": t.Slices,
+    "allocations": t.Allocations, "host_arguments": t.Arguments, "device_arguments": t.Arguments,
+    "mark_arguments": t.Arguments, "slices": t.Slices,
 }  # fmt: skip
 META_NAME = "trace.json"
 

@@ -10,7 +10,20 @@ from msgspec.structs import astuple
 
 from .. import trace as t
 from ..trace import Ids, Ints, Mask
-from .arguments import DEVICE_TEXTS, KEY_ROWS, LINKS, OP_TEXTS, CallArgs, DeviceArgs, LabelArgs, MemoryArgs, OpArgs, number, typed
+from .arguments import (
+    DEVICE_TEXTS,
+    KEY_ROWS,
+    LINKS,
+    MARK_TEXTS,
+    OP_TEXTS,
+    CallArgs,
+    DeviceArgs,
+    LabelArgs,
+    MemoryArgs,
+    OpArgs,
+    number,
+    typed,
+)
 from .events import MISSING, Chunk, Event
 from .growing import Columns, Rows
 from .kinds import DEVICE, HOST, INSTANT, MARKS, NO_KIND, OLD_CATEGORIES, SPAN, kind_of
@@ -50,7 +63,7 @@ class Collected:
             time_ns=np.int64, size_bytes=np.int64, device_type=np.int8, device=np.int8, thread=np.int32, address=np.int64,
             total_bytes=np.int64,
         )  # fmt: skip
-        self.host_arguments, self.device_arguments = Columns(**_ARGUMENTS), Columns(**_ARGUMENTS)
+        self.host_arguments, self.device_arguments, self.mark_arguments = (Columns(**_ARGUMENTS) for _ in range(3))
         self.other = Columns(start_ns=np.int64, end_ns=np.int64, name=np.int32, thread=np.int32, category=np.int16)
         self.borders = Columns(time_ns=np.int64, begins=np.bool_, name=np.int32, thread=np.int32, category=np.int16)
         self.asynchronous = Columns(time_ns=np.int64, begins=np.bool_, name=np.int32, thread=np.int32, key=np.int32)
@@ -214,7 +227,9 @@ class Collected:
         self._keep_texts(self.device_arguments, args, DEVICE_TEXTS, rows)
 
     def _marks(self, events: Sequence[Event], start: Ints, duration: Ints, category: Ints, file_category: Ints) -> None:
-        self._device(self.marks, events, start, duration, category, file_category)
+        rows = len(self.marks) + np.arange(len(events))
+        args = self._device(self.marks, events, start, duration, category, file_category)
+        self._keep_texts(self.mark_arguments, args, MARK_TEXTS, rows)
 
     def _device(
         self, table: Columns, events: Sequence[Any], start: Ints, duration: Ints, category: Ints, file_category: Ints

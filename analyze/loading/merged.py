@@ -29,6 +29,7 @@ class Tables:
     allocations: t.Allocations
     host_arguments: t.Arguments
     device_arguments: t.Arguments
+    mark_arguments: t.Arguments
     slices: t.Slices
 
     @property
@@ -73,14 +74,16 @@ def kept(table: _Ranges, arguments: t.Arguments, mask: Mask) -> tuple[_Ranges, t
 def _of_rank(tables: Tables, host: Mask, device: Mask, marks: Mask, allocations: Mask) -> Tables:
     own_host, host_arguments = kept(tables.host, tables.host_arguments, host)
     own_device, device_arguments = kept(tables.device, tables.device_arguments, device)
+    own_marks, mark_arguments = kept(tables.marks, tables.mark_arguments, marks)
     return replace(
         tables,
         host=own_host,
         device=own_device,
-        marks=tables.marks[_rows(marks)],
+        marks=own_marks,
         allocations=tables.allocations[_rows(allocations)],
         host_arguments=host_arguments,
         device_arguments=device_arguments,
+        mark_arguments=mark_arguments,
     )
 
 

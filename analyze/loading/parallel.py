@@ -22,8 +22,10 @@ from .reading import Findings, NoEvents, RawBackslashes, Reader, _last_commas
 from .streams import File, Progress, Reading, blocks, collector_paused
 
 TABLES = (
-    "host", "device", "marks", "memory", "host_arguments", "device_arguments", "other", "borders", "asynchronous",
+    "host", "device", "marks", "memory", "host_arguments", "device_arguments", "mark_arguments", "other", "borders",
+    "asynchronous",
 )  # fmt: skip
+ARGUMENTS_OF = {"host_arguments": "host", "device_arguments": "device", "mark_arguments": "marks"}
 INTERNED = ("names", "threads", "processes", "shapes", "values", "categories", "async_keys")
 REFERENCES = {  # columns that hold row numbers -> of what
     "name": "names", "thread": "threads", "process": "processes", "shapes": "shapes", "value": "values", "key": "async_keys",
@@ -126,7 +128,7 @@ def joined(first: Part, second: Part) -> Part:
         for key, column in getattr(whole, name).columns.items():
             values = [table.columns[key].taken() for table in tables]
             if key == "row":
-                rows = places["host" if name == "host_arguments" else "device"]
+                rows = places[ARGUMENTS_OF[name]]
                 values = [row[value] for row, value in zip(rows, values, strict=True)]
             reference = "categories" if key == "category" and name in ("other", "borders") else REFERENCES.get(key)
             if reference and not (key == "key" and name != "asynchronous"):

@@ -84,6 +84,7 @@ def _trace(read: Read, rank: _Rank, **common: Any) -> t.Trace:
         untimed=rank.untimed,
         host_arguments=own.host_arguments,
         device_arguments=own.device_arguments,
+        mark_arguments=own.mark_arguments,
         slices=_shifted(own.slices, first),
         **common,
     )
@@ -120,13 +121,13 @@ def _tables(collected: Collected, producer: Producer) -> tuple[dict[str, Tables]
     (device, of_device), (marks, of_marks) = _device_rows(collected.device), _device_rows(collected.marks)
     tables = Tables(
         host, device, marks, t.Allocations(**memory), t.Arguments(**collected.host_arguments.taken()),
-        t.Arguments(**collected.device_arguments.taken()), t.no_rows(t.Slices),
+        t.Arguments(**collected.device_arguments.taken()), t.Arguments(**collected.mark_arguments.taken()), t.no_rows(t.Slices),
     )  # fmt: skip
     if not producer.is_torch:
         timed = device[device.end_ns >= device.start_ns]
         slices = _slices(collected, producer, host, timed, pairs, asynchronous, row_of)
         none, arguments = t.no_rows(t.DeviceRanges), t.no_rows(t.Arguments)
-        only = Tables(t.no_rows(t.HostRanges), none, none, tables.allocations, arguments, arguments, slices)
+        only = Tables(t.no_rows(t.HostRanges), none, none, tables.allocations, arguments, arguments, arguments, slices)
         return {"": only}, len(pairs.row) + len(asynchronous.row)
     paired_host = _host_pairs(collected, pairs, row_of)
     if len(paired_host):
@@ -142,13 +143,15 @@ def _timed(collected: Collected, tables: Tables) -> tuple[Tables, t.DeviceRanges
     no_device |= no_duration
     host, host_arguments = kept(tables.host, tables.host_arguments, ~no_host)
     device, device_arguments = kept(tables.device, tables.device_arguments, ~no_device)
+    marks, mark_arguments = kept(tables.marks, tables.mark_arguments, ~no_marks)
     return replace(
         tables,
         host=host,
         device=device,
-        marks=tables.marks[~no_marks] if no_marks.any() else tables.marks,
+        marks=marks,
         host_arguments=host_arguments,
         device_arguments=device_arguments,
+        mark_arguments=mark_arguments,
     ), tables.device[no_device]
 
 

@@ -21,7 +21,7 @@ from ..statistics import Floats
 from ..step_time import phases_at, row_at
 from ..trace import Ids, Ints, Mask, Trace
 from . import what
-from .edges import CALL, CALL_END, CONT, HAND, HOST, KERN, LAUNCH, QUEUE, STREAM, SYNC, XS
+from .edges import CALL, CALL_END, CONT, EVENT, HAND, HOST, KERN, LAUNCH, QUEUE, STREAM, SYNC, XS
 from .graph import Graph
 from .host_shares import host_shares, kept_of_edges
 from .what import WhatIf
@@ -33,7 +33,7 @@ DIRECTIONS = {
     "pageable": ("HtoD (Pageable", "HtoA (Pageable"),
     "d2d": ("DtoD", "DeviceToDevice", "D2D", "PtoP"),
 }
-FREE_ON_HOST = (HOST, CALL, HAND, LAUNCH, STREAM, SYNC, QUEUE, XS)  # what launching at no cost frees from
+FREE_ON_HOST = (HOST, CALL, HAND, LAUNCH, STREAM, SYNC, QUEUE, XS, EVENT)  # what launching at no cost frees from
 LAUNCH_GAPS = (LAUNCH, STREAM)
 
 

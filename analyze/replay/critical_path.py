@@ -12,7 +12,7 @@ from ..launches import is_launch
 from ..statistics import Floats
 from ..step_time import phases_at
 from ..trace import Ids, Ints, Trace
-from .edges import CALL, CONT, GRAPH, HAND, HOST, KERN, LAUNCH, QUEUE, STREAM, SYNC, WORK_END, XS
+from .edges import CALL, CONT, EVENT, GRAPH, HAND, HOST, KERN, LAUNCH, QUEUE, STREAM, SYNC, WORK_END, XS
 from .graph import NOTABLE_NS, Graph, graph
 from .host_shares import host_shares, kept_of_edges
 from .steps import measured_completions
@@ -20,8 +20,8 @@ from .sweep import latest
 
 BOUNDS = ("host", "data", "launch", "synchronization", "compute", "copy", "communication", "unrecorded", "unexplained")
 OF_KIND = {
-    HOST: "host", HAND: "host", LAUNCH: "launch", STREAM: "launch", QUEUE: "launch", XS: "launch", SYNC: "synchronization",
-    GRAPH: "unrecorded",
+    HOST: "host", HAND: "host", LAUNCH: "launch", STREAM: "launch", QUEUE: "launch", XS: "launch", EVENT: "launch",
+    SYNC: "synchronization", GRAPH: "unrecorded",
 }  # fmt: skip
 START = -1  # the edge of time for which nothing in the recording tells what was waited for
 

@@ -20,12 +20,13 @@ CALL_START, CALL_END, WORK_START, WORK_END, STEP_START, STEP_END, BURST_START, B
     SYNC,  # work that a call waits for, to the end of the call
     QUEUE,  # a launch returns once the queue has room
     HAND,  # one thread hands over to another, and back
-    XS,  # work waits for work of another stream: inferred
+    XS,  # work waits for work of another stream: inferred where no row says so
     CONT,  # work cannot start beside long work of another stream: inferred; begins at the start of that work and holds its time
     GRAPH,  # work inside one launch of a graph, or a graph behind other work: part of the gap may be work that is not recorded
     PIN,  # holds late work at its measured distance from the start of its step: for careful predictions only
-) = range(12)  # Edges.kind
-KINDS = ("HOST", "CALL", "LAUNCH", "STREAM", "KERN", "SYNC", "QUEUE", "HAND", "XS", "CONT", "GRAPH", "PIN")
+    EVENT,  # work waits for work of another stream, as a cuda_sync row says
+) = range(13)  # Edges.kind
+KINDS = ("HOST", "CALL", "LAUNCH", "STREAM", "KERN", "SYNC", "QUEUE", "HAND", "XS", "CONT", "GRAPH", "PIN", "EVENT")
 CHAINS = (HOST, CALL, KERN, STREAM, GRAPH)  # along one thread or stream; no change cuts one
 INFERRED = (HAND, XS, CONT)  # the trace does not say that these edges exist
 

@@ -122,13 +122,15 @@ def _cut(trace: Trace, steps: pd.DataFrame) -> Trace:
     device, device_arguments = kept(
         trace.device, trace.device_arguments, launched | (_overlaps(trace.device, since, until) & ~elsewhere)
     )
+    marks, mark_arguments = kept(trace.device_marks, trace.mark_arguments, _overlaps(trace.device_marks, since, until))
     return replace(
         trace,
         host=host,
         device=device,
-        device_marks=trace.device_marks[_overlaps(trace.device_marks, since, until)],
+        device_marks=marks,
         host_arguments=host_arguments,
         device_arguments=device_arguments,
+        mark_arguments=mark_arguments,
         excerpt=Excerpt(steps.reset_index(drop=True), int(marked_steps(trace)["counted"].sum())),
     )
 

@@ -13,8 +13,9 @@ from .edges import CALL, QUEUE, SYNC, WORK_END, WORK_START, Edges, Nodes, joined
 from .excerpt import excerpt
 from .points import host_side
 from .steps import completions_of, kept_steps, reported_steps
+from .streams import work_edges
 from .waits import Waits, waits_of
-from .work import work_edges, work_of
+from .work import work_of
 
 NOTABLE_NS = 20_000  # a residual above it is something the model does not know; below, launches and events vary as much
 MOST_ROUNDS = 1000  # of ordering moments at the same time

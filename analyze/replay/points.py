@@ -12,10 +12,11 @@ from ..intervals import outermost, union
 from ..launches import is_launch
 from ..links import calls_named, launching_call
 from ..step_marks import step_ranges
+from ..syncs import is_sync
 from ..trace import Ids, Ints, Mask, Table, Trace
 from .edges import BURST_END, BURST_START, CALL, CALL_END, CALL_START, HAND, HOST, STEP_END, STEP_START, Edges, edges, joined
 
-COPIES_OR_WAITS = re.compile(r"Synchronize|Memcpy|MemoryCopy")
+COPIES = re.compile(r"Memcpy|MemoryCopy")
 HOLE_NS = 100_000  # a thread that makes no call for longer may wait for another thread; launches are tens of microseconds apart
 TURN = np.array([0, 0, 0, 0, 3, 2, 4, 1])  # by kind, of points between the same two calls at the same time
 BURST_SHARE = 0.5  # of the hole that the other thread fills: less, and the first one may as well have worked itself
@@ -56,7 +57,7 @@ class HostSide:
 def host_side(trace: Trace, steps: pd.DataFrame) -> HostSide:
     """All that the replay knows of the host; `steps`: rows of marked_steps."""
     row, of_row = _relevant(trace)
-    main = _main_thread(trace, steps)
+    main = main_thread(trace, steps)
     own = _in_order(trace, row, _steps(steps, main))
     bursts = _bursts(trace, own, main)
     points = _in_order(trace, row, _joined((_steps(steps, main), _burst_points(bursts))))
@@ -77,13 +78,13 @@ def _relevant(trace: Trace) -> tuple[Ids, Ids]:
 
 def relevant_calls(trace: Trace) -> Mask:
     """Calls that launch, copy or wait."""
-    taken = calls_named(trace, lambda name: bool(COPIES_OR_WAITS.search(name)) or is_launch(name))
+    taken = calls_named(trace, lambda name: bool(COPIES.search(name)) or is_sync(name) or is_launch(name))
     launching = launching_call(trace)
     taken[launching[launching >= 0]] = True
     return taken
 
 
-def _main_thread(trace: Trace, steps: pd.DataFrame) -> int:
+def main_thread(trace: Trace, steps: pd.DataFrame) -> int:
     """That of the steps; of a trace without host ranges any."""
     threads = steps.loc[~steps["aside"], "thread"]
     return max(0, int(threads.mode().iloc[0])) if len(threads) else 0

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import trace as t
-from ..links import calls_of
+from ..event_waits import THE_HOST, event_waits
 from ..statistics import Floats
-from ..syncs import DEVICE_WAIT, STREAM_WAIT, is_device_wait
+from ..syncs import ALL_STREAMS, NOT_TOLD, is_sync, syncs
 from ..trace import Ids, Ints, Mask, Trace
 from .edges import QUEUE, SYNC, Edges, edges, joined
 from .points import HostSide
-from .work import Work
+from .work import Work, running_latest
 
 BLOCKED_NS = 100_000  # no launch or wait that finds nothing to wait for takes as long
 FEWEST_BLOCKED, FEWEST_WAITING = 5, 900  # a driver's queue holds about 1000 launches; a few slow launches are something else
@@ -55,7 +55,7 @@ def _own_ns(trace: Trace, side: HostSide, took: Ints, waiting: Mask, waited: Mas
     own = took.astype(np.float64)
     for one in np.unique(name[waiting]).tolist():
         sample = took[(name == one) & (took < BLOCKED_NS) & ~waited]
-        quantile = WAIT_QUANTILE if _is_wait(str(trace.names[one])) else 0.5
+        quantile = WAIT_QUANTILE if is_sync(str(trace.names[one])) else 0.5
         typical = np.quantile(sample, quantile) if len(sample) else USUAL_CALL_NS
         own[name == one] = np.minimum(typical, took[name == one])
     return own
@@ -63,32 +63,83 @@ def _own_ns(trace: Trace, side: HostSide, took: Ints, waiting: Mask, waited: Mas
 
 def _awaited(trace: Trace, side: HostSide, work: Work) -> tuple[Ids, Ids]:
     """Pairs of a waiting call and the work it waits for; a wait for a device has one pair for each stream."""
-    name = trace.host.name[side.calls.row]
-    named = {rule: np.array([rule(str(text)) for text in trace.names], bool) for rule in (is_device_wait, _is_wait)}
-    is_device, is_wait = (np.append(named[rule], False)[name] for rule in (is_device_wait, _is_wait))
     start, end = (side.points.time_ns[of] for of in (side.calls.start, side.calls.end))
+    for_what = _for_what(trace, side, work)
     pairs = [_copies(trace, side, work, start, end)]
-    stream = _streams(trace, side, work, np.flatnonzero(is_wait & ~is_device))
     for track, rows in enumerate(work.by_track):
         ordered = rows[np.argsort(work.launched[rows], kind="stable")]
-        latest = _running_latest(work.end[ordered])
-        calls = np.flatnonzero(is_device | (stream == track))
-        place = np.searchsorted(work.launched[ordered], start[calls]) - 1
+        latest = running_latest(work.end[ordered])
+        calls = np.flatnonzero(for_what.of_device[int(work.device[rows[0]])] | (for_what.track == track))
+        place = np.searchsorted(work.launched[ordered], for_what.until_ns[calls]) - 1
         has = place >= 0
         pairs.append((calls[has], ordered[latest[place[has]]]))
-    pairs.append(_latest_inside(work, np.flatnonzero(is_wait & ~is_device & (stream < 0)), start, end))
+    pairs.append(_latest_inside(work, np.flatnonzero(for_what.unknown), start, end))
     call, awaited = (np.concatenate(column) for column in zip(*pairs, strict=True))
     return call, awaited
 
 
-def _is_wait(name: str) -> bool:
-    return "Synchronize" in name
+@dataclass(frozen=True, eq=False)
+class _ForWhat:
+    """What each of HostSide.calls waits for: all that is launched before `until_ns` on a device, or on one stream.
+
+    `of_device`: by device, calls that wait for all of it. `track`: number of the stream, -1 none. `unknown`: waits of which
+    nothing tells.
+    """
+
+    of_device: dict[int, Mask]
+    track: Ids
+    until_ns: Ints
+    unknown: Mask
 
 
-def _running_latest(end: Ints) -> Ids:
-    """For each place the place of the largest so far."""
-    top = np.maximum.accumulate(end)
-    return np.maximum.accumulate(np.where(end == top, np.arange(len(end)), 0))
+def _for_what(trace: Trace, side: HostSide, work: Work) -> _ForWhat:
+    """As the call's name or a cuda_sync row says, else the stream of the last copy of the call's thread."""
+    found, number = syncs(trace), side.calls.of_row
+    own_call = np.zeros(len(number) + 1, bool)
+    own_call[side.calls.row] = True  # not inside another call; the last one is that of no call
+    found = found[own_call[found.call]]
+    call = number[found.call]
+    count = len(side.calls.row)
+    is_wait, device, stream, until = np.zeros(count, bool), *(np.full(count, NOT_TOLD) for _ in range(2)), _starts(side)
+    is_wait[call], device[call], stream[call] = True, found.device, found.stream
+    told = event_waits(trace)
+    told = told[(told.by_stream == THE_HOST) & own_call[told.call]]
+    event = number[told.call]
+    device[event], stream[event], until[event] = told.device, told.stream, told.recorded_ns
+    track = np.full(count, -1)
+    for name, own in _tracks(trace, work).items():
+        track[is_wait & (device == name[0]) & (stream == name[1])] = own
+    guessed = np.flatnonzero(is_wait & (stream == NOT_TOLD))
+    track[guessed] = _of_last_copies(trace, side, work, guessed)
+    whole = is_wait & (stream == ALL_STREAMS)
+    of_device = {int(one): whole & np.isin(device, (one, NOT_TOLD)) for one in np.unique(work.device)}
+    return _ForWhat(of_device, track, until, is_wait & (stream == NOT_TOLD) & (track < 0))
+
+
+def _starts(side: HostSide) -> Ints:
+    return side.points.time_ns[side.calls.start]
+
+
+def _tracks(trace: Trace, work: Work) -> dict[tuple[int, int], int]:
+    """Number of each device and stream."""
+    return {
+        (int(trace.device.device[rows[0]]), int(trace.device.stream[rows[0]])): int(work.track[rows[0]]) for rows in work.by_track
+    }
+
+
+def _of_last_copies(trace: Trace, side: HostSide, work: Work, waits: Ids) -> Ids:
+    """For each wait for a stream that of the last copy of its thread, -1 where there is none or it waits for something else."""
+    copies = np.flatnonzero((trace.device.category == t.MEMCPY) & (work.call >= 0))
+    copies = copies[np.argsort(work.call[copies], kind="stable")]
+    found = np.full(len(waits), -1)
+    if not len(copies):
+        return found
+    place = np.searchsorted(work.call[copies], waits) - 1
+    row, thread = copies[np.maximum(place, 0)], trace.host.thread[side.calls.row]
+    of_stream = np.array(["StreamSynchronize" in name for name in trace.names], bool)[trace.host.name[side.calls.row[waits]]]
+    same = (place >= 0) & (thread[work.call[row]] == thread[waits]) & of_stream
+    found[same] = work.track[row[same]]
+    return found
 
 
 def _copies(trace: Trace, side: HostSide, work: Work, start: Ints, end: Ints) -> tuple[Ids, Ids]:
@@ -97,35 +148,6 @@ def _copies(trace: Trace, side: HostSide, work: Work, start: Ints, end: Ints) ->
     call = work.call[rows]
     inside = (work.end[rows] > start[call]) & (work.end[rows] <= end[call])
     return call[inside], rows[inside]
-
-
-def _streams(trace: Trace, side: HostSide, work: Work, waits: Ids) -> Ids:
-    """For each call the stream it waits for: as a cuda_sync row says, else that of the last copy of its thread; -1 not known."""
-    found = np.full(len(side.calls.row), -1)
-    copies = np.flatnonzero((trace.device.category == t.MEMCPY) & (work.call >= 0))
-    copies = copies[np.argsort(work.call[copies], kind="stable")]
-    place = np.searchsorted(work.call[copies], waits) - 1
-    of_stream = np.array(["StreamSynchronize" in name for name in trace.names], bool)[trace.host.name[side.calls.row[waits]]]
-    if len(copies):
-        row = copies[np.maximum(place, 0)]
-        thread = trace.host.thread[side.calls.row]
-        same = (place >= 0) & (thread[work.call[row]] == thread[waits]) & of_stream
-        found[waits[same]] = work.track[row[same]]
-    marks = trace.device_marks[trace.device_marks.category == t.SYNC]
-    marks = marks[np.array([str(trace.names[name]).startswith((STREAM_WAIT, DEVICE_WAIT)) for name in marks.name], bool)]
-    call = np.append(side.calls.of_row, -1)[calls_of(trace, marks.correlation)]
-    tracks = {(int(d), int(s)): k for k, (d, s) in _stream_names(trace, work).items()}
-    for one, device, stream in zip(call.tolist(), marks.device.tolist(), marks.stream.tolist(), strict=True):
-        if one >= 0 and (device, stream) in tracks and one in waits:
-            found[one] = tracks[device, stream]
-    return found
-
-
-def _stream_names(trace: Trace, work: Work) -> dict[int, tuple[int, int]]:
-    """Track -> device and stream."""
-    return {
-        int(work.track[rows[0]]): (int(trace.device.device[rows[0]]), int(trace.device.stream[rows[0]])) for rows in work.by_track
-    }
 
 
 def _latest_inside(work: Work, calls: Ids, start: Ints, end: Ints) -> tuple[Ids, Ids]:
