@@ -14,6 +14,7 @@ from .excerpt import excerpt
 from .points import host_side
 from .steps import completions_of, kept_steps, reported_steps
 from .streams import work_edges
+from .sync_rows import with_waiting_calls
 from .waits import Waits, waits_of
 from .work import work_of
 
@@ -53,6 +54,7 @@ def graph(trace: Trace) -> Graph:
 
 def graph_of(trace: Trace) -> Graph:
     """Of the whole trace, whatever its size."""
+    trace = with_waiting_calls(trace)
     marked = marked_steps(trace)
     side = host_side(trace, marked)
     work, first = work_of(trace, side), len(side.points)
