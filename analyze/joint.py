@@ -55,7 +55,7 @@ def _together(some: Sequence[Finding], step_ns: float, wait: DataWait | None) ->
         after -= loading.saving_ns
         if wait and wait.loader and not wait.loader.taken:  # the shorter rest no longer hides all of the loading
             shorter = replace(wait.loader, rest_ns=max(0.0, wait.rest_ns - sum(finding.saving_ns for finding in others)))
-            after = max(after, shorter.with_workers())
+            after = max(after, shorter.advised_ns)
     most = step_ns - max(finding.low_ns for finding in some)
     after = min(max(0.0, after), most)
     return Together(tuple(finding.id for finding in some), step_ns, after, min(after, max(0.0, least)), most)

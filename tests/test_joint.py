@@ -1,6 +1,7 @@
-from longpole.analyze.analyses.data_wait import DataWait, Loader
+from longpole.analyze.analyses.data_wait import DataWait
 from longpole.analyze.findings import Finding, Text
 from longpole.analyze.joint import together_on_host
+from longpole.analyze.loaders import Loader
 
 
 def finding(id: str, phase: str, low: float, expected: float, high: float) -> Finding:

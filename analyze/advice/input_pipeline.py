@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from math import ceil, floor
 
 import numpy as np
+import pandas as pd
 
-from ..analyses.data_wait import has_workers
 from ..findings import NOTABLE_SHARE, Confidence, Evidence, Text
 from ..gpu_gaps import LOADING, idle_gaps, idle_withheld, loader_ranges
 from ..intervals import covered, length, union
 from ..links import launching_call
+from ..loaders import Loader, has_workers, loader_of
 from ..proposals import Proposal, Saving
 from ..step_marks import marked_steps
+from ..step_time import row_at
 from ..trace import HostRanges, Ints, Trace
 
 LATE_FACTOR = 5  # times the median wait: a late batch
@@ -23,6 +25,7 @@ REGULAR = 0.8  # of the distances between late batches
 CHEAPER = 0.5  # of the wait goes, it is guessed, where loading itself must become cheaper
 NO_CORES = "This recording does not tell whether the machine has free cores for more workers"
 ALL_TAKEN = "No core of the machine is free for more workers"
+SOON_HERE = "A batch's way from a worker takes about as long as it is waited for now"
 MAKE_CHEAPER = (
     "make a batch cheaper: decode, resize and tokenize once and store the result, fetch whole batches (__getitems__) instead of "
     "single items, move augmentation to the GPU"
@@ -31,16 +34,19 @@ MAKE_CHEAPER = (
 
 @dataclass(frozen=True)
 class Loading:
-    """Of the counted steps, per step: waiting for a batch and the rest.
+    """Of the counted steps, per step: waiting for a batch and the rest, and how long a GPU idles meanwhile.
 
-    `has_workers`: None where no DataLoader of torch is named. `workers`, `free_cores`: None where the recorder did not note it.
+    `has_workers`: None where no DataLoader of torch is named. `free_cores`: None where the recorder did not note it.
     """
 
-    loading_ns: float
-    rest_ns: float
+    loader: Loader
+    idle_ns: float
     has_workers: bool | None
-    workers: int | None
     free_cores: int | None
+
+    def goes(self, step_ns: float) -> float:
+        """The part of that idle time that goes where the host, the loader and the cores need so long for a step."""
+        return min(1.0, max(0.0, self.loader.step_ns - step_ns) / max(self.idle_ns, 1))
 
 
 @dataclass(frozen=True)
@@ -74,11 +80,11 @@ def _fetches(trace: Trace) -> HostRanges:
 
 def _proposal(trace: Trace, fetches: HostRanges, idle_ns: int) -> Proposal:
     loading = _loading(trace, fetches)
-    fix, (late, words) = _fix(loading), _late(fetches, loading)
+    loader, fix, (late, words) = loading.loader, _fix(loading), _late(fetches, loading)
     longest = int(np.argmax(fetches.end_ns - fetches.start_ns))
     known = bool((launching_call(trace) >= 0).any())  # else a replay does not know that the GPU waits for the host
     per_step_ns = idle_ns / max(1, int(marked_steps(trace)["counted"].sum()))
-    values = {"idle_ns": idle_ns, "window_ns": trace.window_ns, "loading_ns": loading.loading_ns}
+    values = {"idle_ns": idle_ns, "window_ns": trace.window_ns, "loading_ns": loader.loading_ns}
     return Proposal(
         id="input_pipeline",
         title=Text.of(fix.title),
@@ -92,8 +98,8 @@ def _proposal(trace: Trace, fetches: HostRanges, idle_ns: int) -> Proposal:
         phase=LOADING,
         evidence=(
             Evidence("the GPU idles during data loading", "idle_ns", idle_ns),
-            Evidence("waiting for data, per step", "loading_ns", loading.loading_ns),
-            Evidence("the rest of the step", "rest_ns", loading.rest_ns),
+            Evidence("waiting for data, per step", "loading_ns", loader.loading_ns),
+            Evidence("the rest of the step", "rest_ns", loader.rest_ns),
             Evidence(
                 "the longest wait", "longest_ns", int(fetches.end_ns[longest] - fetches.start_ns[longest]),
                 int(fetches.start_ns[longest]), int(fetches.end_ns[longest]),
@@ -110,12 +116,20 @@ def _proposal(trace: Trace, fetches: HostRanges, idle_ns: int) -> Proposal:
 def _loading(trace: Trace, fetches: HostRanges) -> Loading:
     steps = marked_steps(trace)
     steps = steps[steps["counted"]]
-    inside = covered(*union(fetches.start_ns, fetches.end_ns), steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy())
+    start, end = union(fetches.start_ns, fetches.end_ns)
+    inside = covered(start, end, steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy())
     loading_ns = float(inside.mean())
-    workers = trace.manifest.options.get("loader_workers") if trace.manifest else None
-    known = workers if isinstance(workers, int) else None
-    rest_ns = float(steps["step_ns"].mean()) - loading_ns
-    return Loading(loading_ns, rest_ns, has_workers(trace), known, _free_cores(trace, known))
+    loader = loader_of(trace, loading_ns, float(steps["step_ns"].mean()) - loading_ns)
+    return Loading(loader, _idle_ns(trace, fetches, steps), has_workers(trace), _free_cores(trace, loader.workers_count))
+
+
+def _idle_ns(trace: Trace, fetches: HostRanges, steps: pd.DataFrame) -> float:
+    """Of a GPU while a batch is waited for, the mean over these steps."""
+    owner = row_at(steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy(), fetches.start_ns)
+    own = fetches[owner >= 0]
+    gaps = idle_gaps(trace)
+    beside = covered(*union(own.start_ns, own.end_ns), gaps.start, gaps.end)
+    return float(beside.sum()) / len(np.unique(trace.device.device)) / max(1, len(steps))
 
 
 def _free_cores(trace: Trace, workers: int | None) -> int | None:
@@ -131,15 +145,15 @@ def _free_cores(trace: Trace, workers: int | None) -> int | None:
 
 
 def _fix(loading: Loading) -> Fix:
-    """Expected: w workers load a batch every D/w, beside the C of the rest, so that D - max(0, D/w - C) of the wait D goes; one
-    worker, where more cannot be known to have a core. Handing a batch over takes the host up to a millisecond, which a GPU with
-    queued work does not see. Loading that must become cheaper: a guess.
+    """Expected: what Loader says of a step with the advised workers, one where more cannot be known to have a core; no more goes
+    than the GPU idles. Loading that must become cheaper: a guess.
     """
-    if loading.has_workers is None:
-        return _ahead(loading)
-    if loading.has_workers:
-        return _more(loading) if loading.free_cores and loading.workers else _cheaper(loading)
-    return _first(loading) if loading.free_cores != 0 else _cheaper(loading)
+    if loading.free_cores == 0:
+        return _cheaper(ALL_TAKEN)
+    if loading.has_workers and not (loading.free_cores and loading.loader.workers_count):
+        return _cheaper(NO_CORES)
+    fix = (_ahead if loading.has_workers is None else _more if loading.has_workers else _first)(loading)
+    return fix if fix.expected_share else _cheaper(SOON_HERE)
 
 
 def _ahead(loading: Loading) -> Fix:
@@ -147,11 +161,12 @@ def _ahead(loading: Loading) -> Fix:
         "Make the next batch while the GPU works on this one: a DataLoader with num_workers=1 does it in another process, a "
         f"thread with a queue for code that waits for files or the network. Where all cores are busy, {MAKE_CHEAPER}."
     )
-    return Fix("Make the next batch while the GPU works", advice, _left_by(loading, 1), "medium")
+    return Fix("Make the next batch while the GPU works", advice, loading.goes(loading.loader.with_workers(1)), "medium")
 
 
 def _first(loading: Loading) -> Fix:
-    count = max(1, min(loading.free_cores or 1, ceil(loading.loading_ns / max(loading.rest_ns, 1))))
+    loader = loading.loader
+    count = max(1, min(loading.free_cores or 1, ceil(loader.loading_ns / max(loader.rest_ns, 1))))
     advice = Text.of(
         "Give the DataLoader num_workers={workers_count}, so that batches are made while the GPU works, with pin_memory=True and "
         "persistent_workers=True"
@@ -159,31 +174,24 @@ def _first(loading: Loading) -> Fix:
         + f". For data that fits in memory, index one tensor instead. Else {MAKE_CHEAPER}.",
         workers_count=count,
     )
-    return Fix("Load the next batch in a worker process", advice, _left_by(loading, count), "medium")
+    return Fix("Load the next batch in a worker process", advice, loading.goes(loader.with_workers(count)), "medium")
 
 
 def _more(loading: Loading) -> Fix:
-    workers, free = loading.workers or 1, loading.free_cores or 0
-    step_ns = loading.loading_ns + loading.rest_ns
-    count = min(workers + free, ceil(workers * step_ns / max(loading.rest_ns, 1)))
-    goes = min(1.0, (step_ns - step_ns * workers / count) / max(loading.loading_ns, 1))
+    loader, free = loading.loader, loading.free_cores or 0
+    workers = loader.workers_count or 1
+    count = min(workers + free, ceil(workers * loader.step_ns / max(loader.rest_ns, 1)))
     advice = Text.of(
         "Raise num_workers from {now_count} to {workers_count}: the machine has cores to spare. Keep pin_memory=True and "
         "persistent_workers=True; a larger prefetch_factor helps only where single batches are late.",
         now_count=workers, workers_count=count,
     )  # fmt: skip
-    return Fix("Give the DataLoader more workers", advice, goes, "medium")
+    return Fix("Give the DataLoader more workers", advice, loading.goes(loader.with_more_workers(count / workers)), "medium")
 
 
-def _cheaper(loading: Loading) -> Fix:
-    cores = NO_CORES if loading.free_cores is None else ALL_TAKEN
-    advice = Text.of(f"{cores}, so {MAKE_CHEAPER}. Where single batches are late, a larger prefetch_factor evens them out.")
+def _cheaper(why: str) -> Fix:
+    advice = Text.of(f"{why}, so {MAKE_CHEAPER}. Where single batches are late, a larger prefetch_factor evens them out.")
     return Fix("Make batches cheaper to load", advice, CHEAPER, "low")
-
-
-def _left_by(loading: Loading, workers: int) -> float:
-    still_ns = max(0.0, loading.loading_ns / workers - loading.rest_ns)
-    return max(0.0, 1 - still_ns / max(loading.loading_ns, 1))
 
 
 def _late(fetches: HostRanges, loading: Loading) -> tuple[dict[str, int], str]:
