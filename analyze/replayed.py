@@ -7,7 +7,7 @@ from ..capture.errors import ChangeError
 from .findings import Confidence, Finding
 from .joint import MOST_TOGETHER, Together
 from .proposals import Proposal
-from .replay.changes import joint_effect
+from .replay.changes import NothingSuchError, joint_effect
 from .replay.excerpt import refusal
 from .replay.ranks import ranks_of
 from .replay.what import HOST, WhatIf, parse
@@ -42,6 +42,8 @@ def replayed(trace: Trace, proposals: Sequence[Proposal], overhead_ratio: float 
 def _error(trace: Trace, proposal: Proposal) -> str:
     try:
         joint_effect(ranks_of(trace).alone, list(map(parse, proposal.changes)))
+    except NothingSuchError as missing:
+        return missing.what
     except ChangeError as problem:
         return str(problem)
     return ""

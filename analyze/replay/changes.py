@@ -26,7 +26,7 @@ from .graph import Graph
 from .host_shares import host_shares, kept_of_edges
 from .what import WhatIf
 
-NAMES_SHOWN = 3
+NAMES_SHOWN, NAME_LENGTH = 3, 60  # in a message; of a kernel a part of the name is enough to name it
 DIRECTIONS = {
     "h2d": ("HtoD", "HtoA", "HostToDevice", "H2D", "M2D"),
     "d2h": ("DtoH", "AtoH", "DeviceToHost", "D2H", "D2M"),
@@ -35,6 +35,14 @@ DIRECTIONS = {
 }
 FREE_ON_HOST = (HOST, CALL, HAND, LAUNCH, STREAM, SYNC, QUEUE, XS, EVENT)  # what launching at no cost frees from
 LAUNCH_GAPS = (LAUNCH, STREAM)
+
+
+class NothingSuchError(ChangeError):
+    """A pattern matches nothing. `what`: a sentence that says so; the message also names what there is."""
+
+    def __init__(self, what: str, there_is: Sequence[str]) -> None:
+        super().__init__("; ".join((what, *there_is)) + ".")
+        self.what = f"{what}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,15 +110,14 @@ def _left_inside(found: Graph, spans: tuple[Ints, Ints], factor: float) -> Float
 def _kernels(found: Graph, change: WhatIf) -> Effect:
     """By class; else by a part of the name; else by the operator that launched them."""
     trace, wanted = found.trace, change.pattern.lower()
-    used = np.unique(trace.device.name[trace.device.category == t.KERNEL])
-    classes = {int(name): kernel_class("kernel", str(trace.names[name])) for name in used}
+    classes = _classes(trace)
     fits = [name for name, kind in classes.items() if kind == wanted]
     fits = fits or [name for name in classes if wanted in trace.names[name].lower()]
     taken = np.isin(trace.device.name, fits) & (trace.device.category == t.KERNEL)
     if not taken.any():
         rows = _named(trace, change.pattern, (t.OP,))
         taken = np.append(rows, False)[links(trace).owner] & (trace.device.category == t.KERNEL) if rows.any() else taken
-    _some(found, taken, change, "kernel", {*classes.values(), *(trace.names[name] for name in classes)})
+    _some(found, taken, change, "kernel", {trace.names[name] for name in classes})
     return _scaled(found, taken, change.factor)
 
 
@@ -144,12 +151,11 @@ def _inside(found: Graph, rows: Mask, factor: float) -> Effect:
 
 def _phases(found: Graph, change: WhatIf) -> Effect:
     trace = found.trace
-    at, names = _phase_at(found.trace, host_shares(found).start_ns)
-    taken = at == change.pattern
-    _some(found, taken, change, "phase", names)
+    taken = _phase_at(trace, host_shares(found).start_ns) == change.pattern
+    _some(found, taken, change, "phase", ())
     call = launching_call(trace)
     launched = np.zeros(len(trace.device), bool)
-    launched[call >= 0] = _phase_at(trace, trace.host.start_ns[call[call >= 0]])[0] == change.pattern
+    launched[call >= 0] = _phase_at(trace, trace.host.start_ns[call[call >= 0]]) == change.pattern
     return _effect(found, _device(found, _left(launched, change.factor)), _left(taken, change.factor))
 
 
@@ -163,12 +169,11 @@ def _all_host(found: Graph, change: WhatIf) -> Effect:
 
 def _host_part(found: Graph, change: WhatIf) -> Effect:
     """Inside a phase, or inside ranges of that name, Python frames too."""
-    at, phases = _phase_at(found.trace, host_shares(found).start_ns)
-    if (taken := at == change.pattern).any():
+    if (taken := _phase_at(found.trace, host_shares(found).start_ns) == change.pattern).any():
         return _effect(found, pieces=_left(taken, change.factor))
     kinds = (t.OP, t.ANNOTATION, t.RUNTIME, t.PYTHON)
     rows = _named(found.trace, change.pattern, kinds)
-    _some(found, rows, change, "range on the host", {*phases, *_host_names(found.trace, kinds)})
+    _some(found, rows, change, "range on the host", _host_names(found.trace, kinds))
     return _effect(found, pieces=_left_inside(found, _spans(found.trace, rows), change.factor))
 
 
@@ -202,8 +207,9 @@ def _copies(found: Graph, change: WhatIf) -> Effect:
     if wanted:
         if wanted not in DIRECTIONS:
             raise ChangeError(f"There is no direction of copies called {change.pattern}; possible are {', '.join(DIRECTIONS)}.")
-        named = np.array([any(word in name for word in DIRECTIONS[wanted]) for name in trace.names], bool)
-        taken &= named[trace.device.name]
+        directions = {one: taken & _with_any(trace, words)[trace.device.name] for one, words in DIRECTIONS.items()}
+        taken = directions[wanted]
+        _some(found, taken, change, "copy", {one for one, rows in directions.items() if rows.any()})
     _some(found, taken, change, "copy", ())
     return _pinned(found, taken) if change.pinned else _scaled(found, taken, change.factor)
 
@@ -243,9 +249,9 @@ def _waits(found: Graph, change: WhatIf) -> Effect:
 
 
 def _data(found: Graph, change: WhatIf) -> Effect:
-    at, _ = _phase_at(found.trace, host_shares(found).start_ns)
-    _some(found, at == LOADING, change, "wait for data", ())
-    return _effect(found, pieces=_left(at == LOADING, change.factor))
+    taken = _phase_at(found.trace, host_shares(found).start_ns) == LOADING
+    _some(found, taken, change, "wait for data", ())
+    return _effect(found, pieces=_left(taken, change.factor))
 
 
 EFFECTS: dict[str, Callable[[Graph, WhatIf], Effect]] = {
@@ -255,16 +261,35 @@ EFFECTS: dict[str, Callable[[Graph, WhatIf], Effect]] = {
 
 
 def _some(found: Graph, taken: Mask | Ids, change: WhatIf, kind: str, names: Iterable[str]) -> None:
-    """ChangeError where nothing was taken, with names that are like the one asked for."""
+    """NothingSuchError where nothing was taken, with the names nearest to the one asked for, and all classes and phases."""
     if np.any(taken) or (taken.dtype != bool and len(taken)):
         return
-    place = "The replayed steps hold no" if found.trace.excerpt else "The trace holds no"
-    if not change.pattern:
-        raise ChangeError(f"{place} {kind}.")
-    like = sorted(name for name in names if change.pattern.lower() in name.lower())
-    like = like or difflib.get_close_matches(change.pattern, list(names), NAMES_SHOWN, cutoff=0.3)
-    hint = f"; there is {', '.join(like[:NAMES_SHOWN])}" if like else ""
-    raise ChangeError(f"{place} {kind} called {change.pattern}{hint}.")
+    what = f"{'The replayed steps hold' if found.trace.excerpt else 'The trace holds'} no {kind}"
+    there_is = {
+        "nearest names": _like(change.pattern, set(names)) if change.pattern else [],
+        "classes of kernels": sorted(set(_classes(found.trace).values())),
+        "phases": sorted(set(_phase_at(found.trace, host_shares(found).start_ns).tolist())),
+    }
+    listed = [f"{head}: {', '.join(of)}" for head, of in there_is.items() if of]
+    raise NothingSuchError(f"{what} called {change.pattern}" if change.pattern else what, listed)
+
+
+def _like(pattern: str, names: set[str]) -> list[str]:
+    """Those with the pattern inside, else the nearest."""
+    inside = sorted(name for name in names if pattern.lower() in name.lower())
+    near = inside or difflib.get_close_matches(pattern, sorted(names), NAMES_SHOWN, cutoff=0)
+    return [name if len(name) <= NAME_LENGTH else name[: NAME_LENGTH - 1] + "…" for name in near[:NAMES_SHOWN]]
+
+
+def _classes(trace: Trace) -> dict[int, str]:
+    """The class of each kernel, by row of its name."""
+    used = np.unique(trace.device.name[trace.device.category == t.KERNEL])
+    return {int(name): kernel_class("kernel", str(trace.names[name])) for name in used}
+
+
+def _with_any(trace: Trace, words: tuple[str, ...]) -> Mask:
+    """Which names hold one of them."""
+    return np.array([any(word in name for word in words) for name in trace.names], bool)
 
 
 def _named(trace: Trace, name: str, categories: tuple[int, ...]) -> Mask:
@@ -291,7 +316,7 @@ def _covers(spans: tuple[Ints, Ints], moment: Ints) -> Mask:
     return row_at(*spans, moment) >= 0
 
 
-def _phase_at(trace: Trace, moment: Ints) -> tuple[np.ndarray, list[str]]:
-    """For each moment the innermost phase, "other" without one; and those that occur."""
+def _phase_at(trace: Trace, moment: Ints) -> np.ndarray:
+    """For each moment the innermost phase, "other" without one."""
     row, phases = phases_at(trace, moment)
-    return phases[row], sorted({str(phase) for phase in phases})
+    return phases[row]
