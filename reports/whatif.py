@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 
 import pandas as pd
+from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
@@ -11,29 +12,55 @@ from ..analyze.replay.quality import Quality
 from ..analyze.replay.whatif import Prediction
 from . import formats as f
 from .measures import pct, us
-from .render_terminal import grid
+from .render_terminal import EASY_NAME, grid
 from .saving_words import excerpt_line, quality_line
-from .tables import table
+from .tables import Head, TableView, table
 
 SCHEMA = "longpole.whatif/1"
+GAP = 2  # columns between those of the table
 TOGETHER = "all of these at once"
 HEADS = {
     "change": "What if",
     "after_ns": "Step",
     "saving_ns": "Saves",
-    "low_ns": "at least",
-    "high_ns": "at most",
-    "saving_share": "Of the step",
+    "low_ns": "from",
+    "high_ns": "to",
+    "saving_share": "Of step",
 }
+LOW, HIGH = (list(HEADS).index(name) for name in ("low_ns", "high_ns"))
 
 
 def whatif_text(found: Sequence[Prediction], known: Quality, width: int) -> Group:
-    """A row for each change, then all at once, and how well the replay explains this trace."""
+    """How well the replay explains this trace, then a row for each change, and all at once."""
     steps = found[0].measured_ns
     step = f"Step: {f.time(float(steps.mean()))}, mean of {len(steps)}" if len(steps) else "No step is whole"
-    lines = [Text(f"{step}. {quality_line(known)}"), *([Text(part)] if (part := excerpt_line(known)) else []), Text("")]
-    reasons = [Text(f"Only the range counts: {reason}.") for reason in dict.fromkeys(p.reason for p in found) if reason]
-    return Group(*lines, grid(table(_rows(found), HEADS, unit_of="after_ns"), width), *([Text(""), *reasons] if reasons else []))
+    lines = [f"{step}.", *filter(None, (excerpt_line(known), quality_line(known)))]
+    reasons = [f"Only the range counts: {reason}." for reason in dict.fromkeys(p.reason for p in found) if reason]
+    rows = _with_range(table(_rows(found), HEADS, unit_of="after_ns"))
+    return Group(*map(Text, (*lines, "")), grid(_fitting(rows, width), width), *map(Text, ("", *reasons) if reasons else ()))
+
+
+def _with_range(view: TableView) -> TableView:
+    """The least and the most in one column, so that a terminal of 80 columns has room for all."""
+    unit = view.heads[LOW].text.rpartition(", ")[2]
+    heads = (*view.heads[:LOW], Head(f"Range, {unit}", True), *view.heads[HIGH + 1 :])
+    rows = tuple((*row[:LOW], f"{row[LOW]} to {row[HIGH]}", *row[HIGH + 1 :]) for row in view.rows)
+    return TableView(heads, rows, view.more)
+
+
+def _fitting(view: TableView, width: int) -> TableView:
+    """Long changes cut in the middle: how much is left stands at their end."""
+    columns = zip(*((head.text for head in view.heads), *view.rows), strict=True)
+    numbers = sum(GAP + max(map(cell_len, cells)) for head, cells in zip(view.heads, columns, strict=True) if head.numeric)
+    room = max(EASY_NAME, width - GAP - numbers)
+    return TableView(view.heads, tuple((_cut(row[0], room), *row[1:]) for row in view.rows), view.more)
+
+
+def _cut(change: str, room: int) -> str:
+    if cell_len(change) <= room:
+        return change
+    what, _, how = change.rpartition(" ")
+    return set_cell_size(what, max(0, room - cell_len(how) - 2)) + f"… {how}"
 
 
 def whatif_json(found: Sequence[Prediction], known: Quality) -> str:
