@@ -9,7 +9,6 @@ import numpy as np
 from .analyses.op_table import op_table
 from .analyses.steps import steps
 from .averages import torch_version
-from .findings import NOTABLE_SHARE
 from .forms import form, written_by
 from .kernel_times import kernel_classes, kernel_times
 from .kernels import number_type
@@ -17,6 +16,7 @@ from .trace import Trace
 
 Value = str | int | float | bool | None  # None: the recording does not tell
 Facts = Mapping[str, Value]
+MULTIPLIED_SHARE = 0.1  # of the time of those: below, a kind of number is not worth a word
 MULTIPLYING = ("gemm", "convolution", "attention")  # classes of kernels
 
 
@@ -66,14 +66,14 @@ def _steps_count(trace: Trace) -> int | None:
 
 
 def _multiplied(trace: Trace) -> str | None:
-    """The kinds of numbers that GPU kernels multiply, by their names, each with NOTABLE_SHARE of that time at least."""
+    """The kinds of numbers that GPU kernels multiply, by their names, each with MULTIPLIED_SHARE of that time at least."""
     ns, classes = kernel_times(trace), kernel_classes(trace)
     found: dict[str, int] = {}
     for row in np.flatnonzero(ns).tolist():
         if classes[row] in MULTIPLYING:
             kind = number_type(trace.names[row]) or "unknown"
             found[kind] = found.get(kind, 0) + int(ns[row])
-    told = sorted(kind for kind, took in found.items() if took >= NOTABLE_SHARE * sum(found.values()))
+    told = sorted(kind for kind, took in found.items() if took >= MULTIPLIED_SHARE * sum(found.values()))
     return None if not told or told == ["unknown"] else ", ".join(told)
 
 

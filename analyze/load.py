@@ -1,5 +1,6 @@
 """Bundle, trace file, folder of ranks, archive, URL or standard input -> Trace, one for each rank."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -74,10 +75,19 @@ def by_rank(traces: Sequence[t.Trace]) -> tuple[t.Trace, ...]:
     for place, trace in enumerate(traces):
         rank = place if trace.source.rank is None else trace.source.rank
         if rank in ranked:
-            both = f"{ranked[rank].source.files[0].name} and {trace.source.files[0].name}"
-            raise BundleError(f"{both} are both of rank {rank}; name one file for each rank.")
+            raise BundleError(_two_of_one_rank(ranked[rank], trace, rank, len(traces)))
         ranked[rank] = replace(trace, source=replace(trace.source, rank=rank))
     return tuple(ranked[rank] for rank in sorted(ranked))
+
+
+def _two_of_one_rank(first: t.Trace, second: t.Trace, rank: int, count: int) -> str:
+    """Two traces, and no more, may as well be two runs."""
+    one, other = (trace.source.path for trace in (first, second))
+    if count > 2 or one == other:
+        names = f"{first.source.files[0].name} and {second.source.files[0].name}"
+        return f"{names} are both of rank {rank}; name one file for each rank."
+    compare = f"longpole diff {shlex.quote(one)} {shlex.quote(other)}"
+    return f"{one} and {other} are both of rank {rank}; name one file for each rank, or compare two runs: {compare}"
 
 
 def _load(

@@ -2,6 +2,7 @@
 
     LongpoleError
     ├── CaptureError   profiling could not start or finish
+    │   └── FolderUsedError   its folder holds something
     ├── BundleError    a path is not a bundle or trace that can be read
     ├── MissingData    an analysis needs what was not captured
     ├── ChangeError    a what-if names something that cannot be changed, or that the trace does not hold
@@ -17,6 +18,18 @@ class LongpoleError(Exception):
 
 class CaptureError(LongpoleError):
     """Profiling could not start or finish; the message says what to do."""
+
+
+class FolderUsedError(CaptureError):
+    """The folder for a bundle holds something. `what` it is, and `otherwise`: what can be done with it by force."""
+
+    def __init__(self, what: str, otherwise: str, force: str = "force=True") -> None:
+        super().__init__(f"{what}, or {otherwise} with {force}.")
+        self.what, self.otherwise = what, otherwise
+
+    def on_command_line(self) -> "FolderUsedError":
+        """The same for who writes no Python."""
+        return FolderUsedError(self.what, self.otherwise, "--force")
 
 
 class BundleError(LongpoleError):

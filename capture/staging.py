@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .bundle import MANIFEST_NAME, is_bundle
-from .errors import CaptureError
+from .errors import CaptureError, FolderUsedError
 
 BUNDLE_FILE = re.compile(r"manifest\.json|rank\d+\.(trace\.json\.gz|key_averages(_by_shape)?\.json|memory\.json)")
 
@@ -80,6 +80,6 @@ def _manifest_last(paths: Iterable[Path]) -> list[Path]:
 
 def _refuse_used(folder: Path) -> None:
     if is_bundle(folder):
-        raise CaptureError(f"{folder} already holds a bundle; name another folder, or replace it with force.")
+        raise FolderUsedError(f"{folder} already holds a bundle; name another folder", "replace it")
     if folder.exists() and any(folder.iterdir()):
-        raise CaptureError(f"{folder} is not empty; name a new or empty folder, or write into it with force.")
+        raise FolderUsedError(f"{folder} is not empty; name a new or empty folder", "write into it")

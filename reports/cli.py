@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..capture.errors import BundleError, CaptureError, LongpoleError
+from ..capture.errors import BundleError, CaptureError, FolderUsedError, LongpoleError
 from .output import SUFFIXES, Output, beside, both, refuse_to_replace, write
 from .progress import progress
 
@@ -374,7 +374,8 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     try:
         cli(prog_name="longpole")
-    except LongpoleError as problem:
+    except LongpoleError as error:
+        problem = error.on_command_line() if isinstance(error, FolderUsedError) else error
         click.echo(f"longpole: {' '.join(str(problem).split())}", err=True)
         sys.exit(1)
 

@@ -249,6 +249,17 @@ def test_a_place_that_cannot_be_written_is_one_sentence_and_nothing_is_written(l
     assert names(tmp_path) == ["file", "train.json"]
 
 
+def test_what_force_replaces_is_told_in_the_words_of_the_command(longpole: Command, tmp_path: Path):
+    for package in ("torch", "gymnasium"):
+        pytest.importorskip(package)
+    write_bundle(tmp_path / "runs", training())
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("mine", encoding="utf-8")
+    for folder, said in (("runs", "another folder, or replace it"), ("notes", "a new or empty folder, or write into it")):
+        done = longpole("capture", "dqn", "-o", folder)
+        assert (done.status, done.err.rpartition("; ")[2]) == (1, f"name {said} with --force.\n")
+
+
 def test_a_bug_keeps_its_traceback(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def broken(report: Report) -> bytes:
         raise ZeroDivisionError("a bug")

@@ -190,11 +190,20 @@ def test_a_glob_is_the_files_it_matches(tmp_path: Path):
         load_run([str(tmp_path / "rank*.gz")])
 
 
-def test_two_files_of_one_rank_are_refused(tmp_path: Path):
-    for name in ("a.json", "b.json"):
-        (tmp_path / name).write_bytes(rank_text(1))
-    with pytest.raises(BundleError, match=r"a\.json and b\.json are both of rank 1"):
-        load_run([tmp_path / "a.json", tmp_path / "b.json"])
+def test_two_files_of_one_rank_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.json", "b.json", "c.json"):
+        Path(name).write_bytes(rank_text(1 if name < "c" else 2))
+    with pytest.raises(BundleError, match=r"^a\.json and b\.json are both of rank 1; name one file for each rank\.$"):
+        load_run(["a.json", "b.json", "c.json"])
+
+
+def test_two_runs_given_as_ranks_of_one_are_sent_to_diff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("before", "after it"):
+        write_bundle(Path(name), ONE_STEP)
+    with pytest.raises(BundleError, match=r"both of rank 0; .* compare two runs: longpole diff before 'after it'$"):
+        load_run(["before", "after it"])
 
 
 def test_a_single_file_is_its_own_rank(tmp_path: Path):
