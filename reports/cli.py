@@ -1,39 +1,34 @@
 """The `longpole` command. Everything heavy is imported where it is used, so that `--help` answers at once."""
 
-import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..capture.errors import BundleError, CaptureError, FolderUsedError, LongpoleError
-from .output import SUFFIXES, Output, beside, both, refuse_to_replace, write
+from ..capture.errors import CaptureError, FolderUsedError, LongpoleError
+from .comparing import baseline, diff, diff_report_of
+from .options import (
+    Example,
+    Reading,
+    console,
+    load,
+    one_rank,
+    output_option,
+    place_of,
+    print_verdict,
+    run_argument,
+    run_options,
+    with_peers,
+)
+from .output import Output, beside, both, refuse_to_replace, write
 from .progress import progress
 
 if TYPE_CHECKING:
     from ..analyze.trace import Trace
     from .model import Report
-
-OUTPUT_HELP = "File to write; its suffix is the format (.html, .pdf, .md, .json). May be given several times."
-
-
-class Example(click.Command):
-    """A command whose help ends with an example."""
-
-    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.example = example
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_paragraph()
-        formatter.write_text("Example:")
-        with formatter.indentation():
-            for line in self.example.splitlines():
-                formatter.write(" " * formatter.current_indent + line + "\n")
 
 
 @click.group(
@@ -48,54 +43,6 @@ def cli() -> None:
     RUN is a bundle that longpole captured (folder or .zip) or any chrome trace of torch.profiler (.json, .gz, .zst, .zip).
     Several files, a folder or a glob of them are the ranks of one run; a URL and - (standard input) work too.
     """
-
-
-def _outputs(ctx: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Wrong suffixes are refused before anything is loaded."""
-    for path in paths:
-        if path.suffix.lower() not in SUFFIXES:
-            raise click.BadParameter(f"{path.name} has no format longpole writes; choose {', '.join(SUFFIXES)}.")
-    return paths
-
-
-output_option = click.option(
-    "-o",
-    "--output",
-    "outputs",
-    type=click.Path(path_type=Path, dir_okay=False),
-    multiple=True,
-    callback=_outputs,
-    help=OUTPUT_HELP,
-)
-run_argument = click.argument("run", nargs=-1, required=True)
-
-
-def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How a run is read: the same for every command that reads one."""
-    for option in (
-        click.option(
-            "--rank", type=click.IntRange(0), help="Of a run with several ranks, the one to explain; the first by default."
-        ),
-        click.option(
-            "--cache", "use_cache", is_flag=True, help="Keep what was parsed, so that the next command need not read it again."
-        ),
-        click.option(
-            "--max-gb", type=click.FloatRange(0, min_open=True), default=16, show_default=True, help="Of text in an archive."
-        ),
-        click.option("--processes", type=click.IntRange(1), help="To read with; as many as there are processors by default."),
-    ):
-        command = option(command)
-    return command
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The options of `run_options`."""
-
-    rank: int | None
-    use_cache: bool
-    max_gb: float
-    processes: int | None
 
 
 @cli.command(cls=Example, example="longpole demo\nlongpole demo my-demo --force")
@@ -113,13 +60,13 @@ def demo(folder: Path, force: bool) -> None:
             WORKLOADS["dqn"].capture(run, variant=run.name, mode="train", force=force, progress=show.steps)
         click.echo(f"Captured {run}")
     plain = Reading(rank=None, use_cache=False, max_gb=16, processes=1)
-    traces = [_one([str(run)], plain) for run in runs]
+    traces = [one_rank([str(run)], plain) for run in runs]
     before = _run_report(traces[:1])
     write(before, both(folder / "report"))
-    _print_verdict(before)
-    difference = _diff_report(*traces)
+    print_verdict(before)
+    difference = diff_report_of(*traces)
     write(difference, both(folder / "diff"))
-    _print_verdict(difference)
+    print_verdict(difference)
 
 
 @cli.command(cls=Example, example="longpole capture dqn --variant before -o runs/before")
@@ -167,20 +114,7 @@ def report(run: tuple[str, ...], outputs: tuple[Path, ...], **reading: Any) -> N
     refuse_to_replace(outputs, run)
     made = _explained(run, Reading(**reading))
     write(made, [Output(path) for path in outputs] or both(beside(run[0], "report")))
-    _print_verdict(made)
-
-
-@cli.command(cls=Example, example="longpole diff runs/before runs/after -o diff.html -o diff.pdf")
-@click.argument("before")
-@click.argument("after")
-@output_option
-@run_options
-def diff(before: str, after: str, outputs: tuple[Path, ...], **reading: Any) -> None:
-    """Compare two runs, per step: HTML and PDF beside AFTER, or the files you name."""
-    refuse_to_replace(outputs, [before, after])
-    made = _diff_report(*(_one([run], Reading(**reading)) for run in (before, after)))
-    write(made, [Output(path) for path in outputs] or both(beside(after, "diff")))
-    _print_verdict(made)
+    print_verdict(made)
 
 
 @cli.command(cls=Example, example="longpole summary runs/before\nlongpole summary trace.json.gz --json > summary.json")
@@ -197,7 +131,7 @@ def summary(run: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     else:
         from .render_terminal import TerminalReport
 
-        _console().print(TerminalReport(made))
+        console().print(TerminalReport(made))
 
 
 WHATIF_EXAMPLE = """longpole whatif trace.json.gz "kernel:gemm x0.5" "sync:aten::item x0"
@@ -221,8 +155,8 @@ def whatif(run: str, changes: tuple[str, ...], as_json: bool, **reading: Any) ->
 
     asked = [parse(change) for change in changes]  # a wrong one is refused before anything is loaded
     how = Reading(**reading)
-    traces = _load([run], how)
-    trace = _with_peers(traces, _place_of(how.rank, traces))
+    traces = load([run], how)
+    trace = with_peers(traces, place_of(how.rank, traces))
     with progress() as show:
         show("Replaying")
         from ..analyze.replay.quality import quality
@@ -233,8 +167,8 @@ def whatif(run: str, changes: tuple[str, ...], as_json: bool, **reading: Any) ->
     if as_json:
         click.echo(whatif_json(found, quality(trace)))
     else:
-        console = _console()
-        console.print(whatif_text(found, quality(trace), console.width))
+        terminal = console()
+        terminal.print(whatif_text(found, quality(trace), terminal.width))
 
 
 @cli.command(cls=Example, example="longpole ops trace.json.gz --sort cpu_time_total --limit 10")
@@ -250,7 +184,7 @@ def ops(run: tuple[str, ...], sort: str, limit: int, by_shape: bool, **reading: 
 
     if sort not in SORT_KEYS:
         raise click.BadParameter(f"{sort!r} is no key; choose one of {', '.join(SORT_KEYS)}.", param_hint="--sort")
-    table = (op_table_by_shape if by_shape else op_table)(_one(run, Reading(**reading)))
+    table = (op_table_by_shape if by_shape else op_table)(one_rank(run, Reading(**reading)))
     click.echo(torch_table(table, sort, limit), nl=False)
 
 
@@ -271,13 +205,8 @@ def doctor() -> None:
     """What works on this machine: capture, CUDA, PDF, and the versions."""
     from .doctor import checks
 
-    for check in checks():
-        click.echo(f"{'ok     ' if check.works else 'missing'} {check.name:<10} {check.detail}")
-
-
-def usable_processors() -> int:
-    """Those that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for found in checks():
+        click.echo(f"{'ok     ' if found.works else 'missing'} {found.name:<10} {found.detail}")
 
 
 def _refuse_without(*packages: str) -> None:
@@ -287,84 +216,26 @@ def _refuse_without(*packages: str) -> None:
         raise CaptureError(f'Capturing needs {" and ".join(missing)}, not installed here: pip install "longpole[demo]".')
 
 
-def _load(run: Sequence[str], reading: Reading) -> tuple["Trace", ...]:
-    """All ranks."""
-    with progress() as show:
-        show(f"Reading {run[0] if len(run) == 1 else f'{len(run)} files'}")
-        from ..analyze.load import load_run
-
-        return load_run(
-            run,
-            largest_bytes=round(reading.max_gb * 10**9),
-            processes=reading.processes or usable_processors(),
-            cache=_cache_folder() if reading.use_cache else None,
-            progress=show.bytes,
-        )
-
-
-def _cache_folder() -> Path:
-    from ..analyze.loading.cached import default_folder
-
-    return default_folder()
-
-
-def _place_of(rank: int | None, traces: Sequence["Trace"]) -> int:
-    """Where the rank to explain stands among all of them."""
-    ranks = [trace.source.rank or 0 for trace in traces]
-    if rank is not None and rank not in ranks:
-        raise BundleError(f"The run holds no rank {rank}; choose one of {', '.join(map(str, ranks))}.")
-    return 0 if rank is None else ranks.index(rank)
-
-
-def _one(run: Sequence[str], reading: Reading) -> "Trace":
-    """The rank to look at, where only one can be."""
-    traces = _load(run, reading)
-    return traces[_place_of(reading.rank, traces)]
-
-
-def _with_peers(traces: Sequence["Trace"], place: int) -> "Trace":
-    """The rank to explain, which knows the others: what they wait for decides what a change saves."""
-    return replace(traces[place], peers=tuple(trace for number, trace in enumerate(traces) if number != place))
-
-
 def _explained(run: Sequence[str], reading: Reading) -> "Report":
-    return _run_report(_load(run, reading), reading.rank)
+    return _run_report(load(run, reading), reading.rank)
 
 
 def _run_report(traces: Sequence["Trace"], rank: int | None = None) -> "Report":
-    place = _place_of(rank, traces)
+    place = place_of(rank, traces)
     with progress() as show:
         show("Analyzing")
         from ..analyze.contents import ACROSS_RANKS, analyses_for
         from ..analyze.run import run
         from .model import of_ranks, run_report
 
-        explained = _with_peers(traces, place)
+        explained = with_peers(traces, place)
         asked = [explained if number == place else trace for number, trace in enumerate(traces)]
         reports = [run_report(run(analyses_for(trace), trace), trace) for trace in asked]
         return reports[0] if len(reports) == 1 else of_ranks(reports, place, run(ACROSS_RANKS, *traces))
 
 
-def _diff_report(before: "Trace", after: "Trace") -> "Report":
-    with progress() as show:
-        show("Comparing")
-        from ..analyze.diffs import diffs_for
-        from ..analyze.run import run
-        from .model import diff_report
-
-        return diff_report(run(diffs_for(before, after), before, after), before, after)
-
-
-def _print_verdict(made: "Report") -> None:
-    from .render_terminal import verdict_line
-
-    _console().print(verdict_line(made))
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=False)
+for more in (diff, baseline):
+    cli.add_command(more)
 
 
 def main() -> None:

@@ -76,6 +76,15 @@ def write(made: "Report", outputs: list[Output]) -> None:
         click.echo(f"Wrote {path}")
 
 
+def write_text(path: Path, text: str) -> None:
+    """A small file, whole or not at all; RenderError where it cannot be written."""
+    from ..capture.bundle import write_atomically
+
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text.encode("utf-8"))
+
+
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
     try:
