@@ -38,17 +38,17 @@ LIGHT = _theme(
     wait="#E58A27", sample="#F7C58B", copy="#FBE3BD",
     loss="#CBE1F6", fwd="#93BFE4", bwd="#3878B4", opt="#153F6B", eval="#9A8FDD",
     env="#586934", act="#8FAA56", comm="#A4427B", input="#7B4B40", output="#D3A08E", other="#D9D6CF",
-    **{"idle-copy": "#9A6A38", "idle-sync": "#7A3F0E", "idle-launch": "#DC5A25", "idle-host": "#E3B23C"},
-    spare0="#2AA58D", spare1="#5E56B7", spare2="#DB8CA8", spare3="#8F6527", spare4="#4A5A66",
+    **{"idle-copy": "#A87B4A", "idle-sync": "#7A3F0E", "idle-launch": "#DC5A25", "idle-host": "#E3B23C"},
+    spare0="#2AA58D", spare1="#5E56B7", spare2="#DB8CA8", spare3="#A8B52F", spare4="#4A5A66",
 )  # fmt: skip
 DARK = _theme(
     paper="#12151A", tint="#1A1E25", ink="#E9EBEE", ink2="#B4BBC6", ink3="#8D96A4",
     rule="#363D48", grid="#262C35", link="#7FB4EA", good="#6FAEE8", bad="#F0A062",
-    wait="#EE9A3C", sample="#F6CB95", copy="#8A6432",
+    wait="#EE9A3C", sample="#F6CB95", copy="#F3E7CF",
     loss="#C6E0F7", fwd="#8FC1EA", bwd="#3A79B8", opt="#2A5688", eval="#A79DE8",
     env="#6B9666", act="#9FE0BE", comm="#B3548C", input="#8A5549", output="#D9A999", other="#66655F",
     **{"idle-copy": "#B08A60", "idle-sync": "#8F4A14", "idle-launch": "#E0602C", "idle-host": "#E6BC55"},
-    spare0="#35B098", spare1="#6F67C4", spare2="#E09AB2", spare3="#A5803F", spare4="#7C90A0",
+    spare0="#35B098", spare1="#6F67C4", spare2="#E09AB2", spare3="#B7C34B", spare4="#7C90A0",
 )  # fmt: skip
 
 

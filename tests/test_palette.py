@@ -1,3 +1,4 @@
+import math
 import re
 
 import pytest
@@ -54,6 +55,36 @@ def lightness(colour: str) -> float:
     """L* of the CIE, from the contrast with black."""
     luminance = contrast(colour, "#000000") * 0.05 - 0.05
     return 116 * luminance ** (1 / 3) - 16
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_warm_colours_that_stand_beside_each_other_can_be_told_apart(theme: str):
+    """Waiting, copies, idle times and the rest of one bar; below a distance of about 10 small areas look alike."""
+    warm = ("wait", "sample", "copy", "input", "output", "other", "idle-copy", "idle-sync", "idle-launch", "idle-host", "spare3")
+    colours = [lab(THEMES[theme][fill]) for fill in warm]
+    assert min(math.dist(one, other) for i, one in enumerate(colours) for other in colours[:i]) >= 18
+
+
+def lab(colour: str) -> tuple[float, float, float]:
+    """Of the CIE, 1976: distances in it are differences that eyes see."""
+    red, green, blue = (linear(int(colour[i : i + 2], 16) / 255) for i in (1, 3, 5))
+    x, y, z = (
+        root((a * red + b * green + c * blue) / white)
+        for a, b, c, white in ((0.4124, 0.3576, 0.1805, 0.9505), (0.2126, 0.7152, 0.0722, 1), (0.0193, 0.1192, 0.9505, 1.089))
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def linear(channel: float) -> float:
+    return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+
+
+def root(share: float) -> float:
+    return share ** (1 / 3) if share > 0.008856 else 7.787 * share + 16 / 116
+
+
+def test_white_and_black_are_a_hundred_apart():
+    assert math.dist(lab("#FFFFFF"), lab("#000000")) == pytest.approx(100, abs=0.1)
 
 
 def test_style_rules_name_no_address_and_only_known_variables():
