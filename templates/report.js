@@ -36,6 +36,25 @@ if (tip) {
   page.addEventListener("scroll", function () { tip.hidden = true; }, { passive: true });
 }
 
+/* Boxes that scroll sideways: which have something to scroll, and whether there is more to the right. */
+var boxes = all(".wide, .scroll");
+function mark(box) {
+  box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+}
+function fit() {
+  boxes.forEach(function (box) {
+    box.classList.remove("fits");
+    var fits = box.scrollWidth <= box.clientWidth;
+    box.classList.toggle("fits", fits);
+    if (fits) box.removeAttribute("tabindex"); else box.tabIndex = 0;
+    mark(box);
+  });
+}
+boxes.forEach(function (box) { box.addEventListener("scroll", function () { mark(box); }, { passive: true }); });
+addEventListener("resize", fit);
+if (page.fonts) page.fonts.ready.then(fit);
+fit();
+
 /* Sorting: click a header, largest first; again, smallest first. */
 function value(cell) {
   var text = cell.textContent.trim();

@@ -51,6 +51,15 @@ def test_the_policy_forbids_every_request(kind: str):
 
 
 @EVERY_REPORT
+def test_every_wide_table_scrolls_in_a_named_region_of_its_own(kind: str):
+    regions = [e for e in page(kind).all("div") if e.attributes.get("class") == "wide"]
+    tables = [e for e in page(kind).all("table") if e.attributes.get("class") != "kv"]
+    assert len(regions) == len(tables)
+    assert all(e.attributes["tabindex"] == "0" and e.attributes["role"] == "region" for e in regions)
+    assert all(e.attributes["aria-label"].strip() for e in regions)
+
+
+@EVERY_REPORT
 def test_every_anchor_has_its_target_and_no_id_stands_twice(kind: str):
     ids = [element.attributes["id"] for element in page(kind).elements if "id" in element.attributes]
     assert len(set(ids)) == len(ids)
