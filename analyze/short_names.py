@@ -55,7 +55,7 @@ def _readable(name: str) -> str:
         return name
     if name.startswith("_ZN"):
         return _demangled(name)
-    function, arguments = _signature(name.replace(ANONYMOUS, ""))
+    function, arguments = signature(name.replace(ANONYMOUS, ""))
     if not arguments:
         return function
     words = [word for word in WORD.findall(arguments) if word not in WRAPPERS and word not in function]
@@ -63,8 +63,8 @@ def _readable(name: str) -> str:
     return f"{function}<{next(speaking, '…')}>"
 
 
-def _signature(name: str) -> tuple[str, str]:
-    """(function with its namespaces, all from its template arguments on) of a C++ signature; else the name as it is."""
+def signature(name: str) -> tuple[str, str]:
+    """(function with its namespaces, its template arguments) of a C++ signature; else the name as it is."""
     depth, begin, first = 0, 0, 0
     for found in BORDER.finditer(name):
         place, letter = found.start(), found[0]
