@@ -204,7 +204,8 @@ def _phase_cover(trace: Trace) -> Cover:
     return Cover(cover.start, cover.end, phase[cover.owner])
 
 
-def _is_backward(trace: Trace) -> Mask:
+def runs_backward(trace: Trace) -> Mask:
+    """Which host ranges are operators that autograd runs backward."""
     host = trace.host
     nodes = np.array([name.startswith(BACKWARD_NODE) for name in trace.names], bool)
     found = host.category == t.OP
@@ -214,7 +215,7 @@ def _is_backward(trace: Trace) -> Mask:
 
 def _backward_spans(trace: Trace, counted: pd.DataFrame, marked: Mask) -> tuple[Ints, Ints]:
     """Backward ops of any thread, joined over short gaps where the step's thread calls no other op and nothing begins or ends."""
-    host, is_backward = trace.host, _is_backward(trace)
+    host, is_backward = trace.host, runs_backward(trace)
     start, end = union(host.start_ns[is_backward], host.end_ns[is_backward])
     if len(start) < 2:
         return start, end
@@ -233,7 +234,7 @@ def update_start(trace: Trace, name: Ints, start: Ints, end: Ints) -> Ints:
     An optimizer that is given a closure runs forward and backward inside its step: there it is after the last backward op. For
     every other range it is the range's own start.
     """
-    host, is_backward = trace.host, _is_backward(trace)
+    host, is_backward = trace.host, runs_backward(trace)
     last = np.sort(host.end_ns[is_backward])
     if not len(last):
         return start
