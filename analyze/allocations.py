@@ -18,6 +18,11 @@ def places(events: Allocations) -> Ints:
     return np.where(on_host, HOST, np.maximum(events.device.astype(np.int64), 0))
 
 
+def place_name(device: int) -> str:
+    """What tables call it."""
+    return "host" if device == HOST else f"GPU {device}"
+
+
 def levels(events: Allocations) -> tuple[int | None, Ints]:
     """Of one device: bytes held before the first event, and after each; without the allocator's own count None, and from 0 on."""
     if (events.total_bytes == -1).any():

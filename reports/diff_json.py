@@ -1,10 +1,15 @@
 """Report on two runs -> the object of its JSON, `longpole.diff/1`."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
+from ..analyze.diffs.call_changes import CallChanges
+from ..analyze.diffs.changes import ADDED, REMOVED
 from ..analyze.diffs.fates import Fate
+from ..analyze.diffs.op_changes import OpChanges
 from ..analyze.diffs.outcome import Comparison, Outcome
 from ..analyze.diffs.outcome_text import outcome_text
 from ..analyze.diffs.step_change import StepChange
@@ -19,6 +24,8 @@ STEP_CHANGE = (
     "before_us", "after_us", "change_us", "change_pct", "before_median_us", "after_median_us", "ci_low_us", "ci_high_us",
     "speedup", "verdict",
 )  # fmt: skip
+BYTES = ("before_bytes", "after_bytes", "change_bytes", "ci_low_bytes", "ci_high_bytes")
+MEMORY_COLUMNS = ("before_bytes", "after_bytes", "change_bytes", "low_change_bytes", "high_change_bytes")
 
 
 def difference(report: Report) -> Json:
@@ -32,7 +39,9 @@ def difference(report: Report) -> Json:
         "steps": _step_counts(step, totals),
         "step": _step_change(step, comparable.comparable) if step else dict.fromkeys(STEP_CHANGE),
         "unprofiled": _unprofiled_change(step) if step else None,
-        "rows": sorted(_changed_rows(report), key=lambda row: -abs(row["change_us"])),
+        "rows": [*sorted(_changed_rows(report), key=lambda row: -abs(row["change_us"])), *_memory_rows(report)],
+        "device_time_by_op": _by_op(report.result("op_changes")),
+        "calls": _calls(report.result("call_changes")),
         **_outcome(report.result("outcome")),
         "withheld": {} if step else {"step": " ".join(dict.fromkeys(r.withheld for r in report.recordings if r.withheld))},
         "verdict": verdict_of(report),
@@ -47,11 +56,31 @@ def _step_counts(step: StepChange | None, totals: TotalChanges | None) -> Json:
 
 def _changed_rows(report: Report) -> list[Json]:
     phases, ops, totals = report.result("phase_changes"), report.result("op_changes"), report.result("total_changes")
+    modules = report.result("module_changes")
     return [
         *(_rows("phase", phases.rows) if phases else []),
         *(_rows("op", ops.ops) + _rows("kernel", ops.kernels) if ops else []),
+        *([row | {"time": modules.time} for row in _rows("module", modules.rows)] if modules else []),
         *(_rows("op", totals.host) + _rows("kernel", totals.device) if totals else []),
     ]
+
+
+def _memory_rows(report: Report) -> list[Json]:
+    """The same in bytes, the largest change first."""
+    if (memory := report.result("memory_changes")) is None:
+        return []
+    return [
+        {
+            "kind": "memory", "name": r["name"],
+            **{told: _bytes(r[column]) for told, column in zip(BYTES, MEMORY_COLUMNS, strict=True)},
+            "status": r["status"],
+        }
+        for r in memory.rows.to_dict("records")
+    ]  # fmt: skip
+
+
+def _bytes(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 3)
 
 
 def _step_change(step: StepChange, comparable: bool) -> Json:
@@ -89,13 +118,54 @@ def _unprofiled_change(step: StepChange) -> Json | None:
 
 
 def _rows(kind: str, rows: pd.DataFrame) -> list[Json]:
+    return [{"kind": kind, "name": str(r["name"]), **_change(r), **_names(r), **_counts(r)} for r in rows.to_dict("records")]
+
+
+def _change(row: Mapping[Any, Any]) -> Json:
+    return {
+        "before_us": us(row["before_ns"]), "after_us": us(row["after_ns"]), "change_us": us(row["change_ns"]),
+        "ci_low_us": us(row["low_change_ns"]), "ci_high_us": us(row["high_change_ns"]), "status": row["status"],
+    }  # fmt: skip
+
+
+def _names(row: Mapping[Any, Any]) -> Json:
+    """What each side calls it. Phases have one name."""
+    sides = {"names_before": () if row["status"] == ADDED else (row["name"],)}
+    sides |= {"names_after": () if row["status"] == REMOVED else (row["name"],)}
+    return {side: list(row.get(side, names)) for side, names in sides.items()}
+
+
+def _counts(row: Mapping[Any, Any]) -> Json:
+    """How often a step launches it."""
+    sides = [side for side in ("before_count", "after_count") if side in row]
+    return {side: None if math.isnan(row[side]) else round(row[side], 3) for side in sides}
+
+
+def _by_op(ops: OpChanges | None) -> list[Json]:
+    """Time of device work by the operator that called for it, with the kernels that one side lacks there."""
+    if ops is None:
+        return []
     return [
         {
-            "kind": kind, "name": str(r["name"]), "before_us": us(r["before_ns"]), "after_us": us(r["after_ns"]),
-            "change_us": us(r["change_ns"]),
-            "ci_low_us": us(r["low_change_ns"]), "ci_high_us": us(r["high_change_ns"]), "status": r["status"],
+            "name": r["name"], **_change(r), **_names(r),
+            "kernels_removed": list(r["kernels_removed"]), "kernels_added": list(r["kernels_added"]),
         }
-        for r in rows.to_dict("records")
+        for r in ops.device.to_dict("records")
+    ]  # fmt: skip
+
+
+def _calls(found: CallChanges | None) -> list[Json]:
+    """The lowest calls that explain the change of the step; their changes add up to it."""
+    if found is None:
+        return []
+    return [
+        {
+            "name": r["name"], "path": list(r["path"]), "was": r["was"] or None, **_change(r),
+            "before_self_us": us(r["before_self_ns"]), "after_self_us": us(r["after_self_ns"]),
+            "self_change_us": us(r["self_change_ns"]),
+            "inside": [{"name": name, "change_us": us(ns)} for name, ns in r["inside"]],
+        }
+        for r in found.rows.to_dict("records")
     ]  # fmt: skip
 
 

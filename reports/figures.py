@@ -276,7 +276,7 @@ def _pair_caption(phases: PhaseChanges) -> str:
 
 
 def _diverging(medium: Medium, ops: OpChanges) -> Chart:
-    rows = (ops.kernels if len(ops.kernels) else ops.ops).head(MOST_OPS)
+    rows = _charted(ops)[0].head(MOST_OPS)
     return diverging(
         medium,
         [
@@ -293,11 +293,19 @@ def _diverging(medium: Medium, ops: OpChanges) -> Chart:
     )
 
 
+def _charted(ops: OpChanges) -> tuple[pd.DataFrame, str]:
+    """Device work by operator, where that is known: it reads well also where all kernels have other names."""
+    if ops.owned:
+        return ops.device, "GPU work of operators"
+    kernels = ops.kernels.assign(name=ops.kernels["short_name"])
+    return (kernels, "Kernels") if len(kernels) else (ops.ops, "Operators")
+
+
 def _ops_caption(ops: OpChanges) -> str:
     """Only changes whose interval excludes zero are counted."""
-    rows, what = (ops.kernels, "kernels") if len(ops.kernels) else (ops.ops, "operators")
-    shown = f"{what.capitalize()} by their change, the {min(MOST_OPS, len(rows))} largest."
+    rows, what = _charted(ops)
+    shown = f"{what} by their change" + (f", the {MOST_OPS} largest" if len(rows) > MOST_OPS else "")
     if rows["low_change_ns"].isna().all():
-        return shown
+        return f"{shown}."
     less, more = int((rows["high_change_ns"] < 0).sum()), int((rows["low_change_ns"] > 0).sum())
-    return f"{shown[:-1]}: less time than before for {less}, more for {more} of {len(rows)}."
+    return f"{shown}: less time than before for {less}, more for {more} of {len(rows)}."

@@ -1,7 +1,7 @@
 """Report and medium -> the HTML of its page, for the browser or for the PDF, and the charts that the PDF fetches by name."""
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -17,7 +17,10 @@ from ..analyze.diffs.fates import SMALLER_SHARE
 from ..analyze.forms import LEGACY_NOTE
 from ..analyze.launch_queue import QUEUE_EMPTY_NS
 from ..analyze.replay.quality import MOST_STRUCTURAL
+from ..analyze.run import Section
 from . import formats, headline, palette, tables
+from .call_rows import call_view
+from .change_tables import MOST_ROWS, change_view, memory_view
 from .charts import Chart
 from .figures import figures
 from .model import Recording, Report
@@ -33,6 +36,7 @@ VERDICT_COLOURS = {
     "as predicted": "good", "more than predicted": "good", "less than predicted": "bad", "cannot be told": "dim",
 }  # fmt: skip
 BREAK_AFTER = ("::", "_", "<", ",", "/", ".")  # where a long identifier may break, without a hyphen
+ON_PAGE_ONE = ("step_change", "outcome", "phase_changes", "comparability")  # of a diff; a print of two pages is read
 STEP_NOTE = "Mean step; the parts add up to it."
 RECORDING_NOTE = "The whole recording; the parts add up to it."
 FIGURE_NOTES = {  # how to read each figure of page one of a run, in their order
@@ -112,6 +116,8 @@ def _environment(pdf: bool) -> jinja2.Environment:
     environment.globals |= {
         "pdf": pdf, "narrow": formats.NARROW, "table": tables.table, "colour": VERDICT_COLOURS, "limits": _limits(),
         "legacy_note": LEGACY_NOTE, "change_table": change_table, "fate_rows": fate_rows,
+        "call_view": call_view, "change_view": change_view, "memory_view": memory_view,
+        "most_changes": MOST_ROWS["pdf" if pdf else "html"],
         "quality_line": quality_line, "excerpt_line": excerpt_line, "bound_names": BOUND_NAMES,
     }  # fmt: skip
     return environment
@@ -151,7 +157,8 @@ def _context(report: Report, medium: Medium) -> dict[str, object]:
         "title": tables.clipped(title),
         "short": " · ".join(filter(None, (tables.clipped(subject), report.which_rank, when.date().isoformat() if when else ""))),
         "created": when.strftime("%Y-%m-%dT%H:%M:%SZ") if when else "",
-        "toc": _contents(report),
+        "shown": (shown := _shown(report, medium)),
+        "toc": _contents(report, shown),
         "missing": missing + untold,
         "losses": headline.loss_lines(report),
         "digests": ", ".join(f"trace {recording.digest}" for recording in report.recordings),
@@ -159,7 +166,7 @@ def _context(report: Report, medium: Medium) -> dict[str, object]:
     }
     if not medium.pdf:
         context |= {"css": Markup(_screen_style()), "js": Markup(file_of("report.js").decode("utf-8"))}
-    return context | (_run_context(report) if report.kind == "run" else _diff_context(report))
+    return context | (_run_context(report) if report.kind == "run" else _diff_context(report, medium))
 
 
 def _run_context(report: Report) -> dict[str, object]:
@@ -175,26 +182,32 @@ def _run_context(report: Report) -> dict[str, object]:
     }
 
 
-def _diff_context(report: Report) -> dict[str, object]:
+def _diff_context(report: Report, medium: Medium) -> dict[str, object]:
     rows = report.result("comparability").rows
     same, unknown = (", ".join(rows.loc[rows["status"] == status, "fact"]) for status in ("same", "unknown"))
     differing = rows[rows["status"] == "different"].to_dict("records")
     different = "; ".join(f"{r['fact']} {r['before']} → {r['after']}" for r in differing)
-    digests = [
-        (side, f"{r.source.files[0].name} {r.digest}") for side, r in zip(("Before", "After"), report.recordings, strict=True)
-    ]
-    comparison = [("Same", same), ("Different", different), ("Unknown", unknown), *digests]
+    files = [
+        *((side, f"{r.source.files[0].name} {r.digest}") for side, r in zip(("Before", "After"), report.recordings, strict=True)),
+        ("Report", f"longpole {report.version}"),
+    ]  # in print what each recording is stands beside it
+    comparison = [("Same", same), ("Different", different), ("Unknown", unknown)]
     return {
         "step_changes": headline.step_changes(report),
         "outcome": {"lines": outcome_lines(report), "heads": HEADS, "rows": outcome_rows(report), "note": NOTE},
-        "comparison": [(name, text) for name, text in comparison if text] + [("Report", f"longpole {report.version}")],
+        "comparison": [(name, text) for name, text in comparison if text] + ([] if medium.pdf else files),
     }
 
 
-def _contents(report: Report) -> list[tuple[str, str]]:
+def _shown(report: Report, medium: Medium) -> list[Section]:
+    """Sections with a result; in print without those of a diff that page one has told."""
+    told = ON_PAGE_ONE if medium.pdf and report.kind == "diff" else ()
+    return [section for section in report.sections if section.result is not None and section.name not in told]
+
+
+def _contents(report: Report, shown: Sequence[Section]) -> list[tuple[str, str]]:
     findings = [("findings", "What to change, in full")] if report.findings else []
-    sections = [(section.name, section.title) for section in report.sections if section.result is not None]
-    return [*findings, *sections, ("method", "Method and coverage")]
+    return [*findings, *((section.name, section.title) for section in shown), ("method", "Method and coverage")]
 
 
 def breakable(name: str) -> Markup:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from ..analyze.diffs.total_changes import TotalChanges
 from . import formats as f
+from .call_rows import call_table
 from .headline import coverage_line, headlines, loss_lines, provenance, step_changes, together_lines
 from .model import Recording, Report
 from .outcome_rows import HEADS, NOTE, outcome_lines, outcome_rows
@@ -90,7 +91,8 @@ def _diff(report: Report) -> list[str]:
     rows, ops = report.result("phase_changes").rows, report.result("op_changes").ops
     phases = _folded("Phases", table(rows, {"name": "Phase", **heads}, unit_of="before_ns"))
     ops = _folded("Operators", table(ops, {"name": "Operator", **heads}, limit=MOST_ROWS, unit_of="before_ns"))
-    return [steps, *_outcome(report), phases, ops]
+    calls = _folded("Calls that explain the change", call_table(report.result("call_changes").rows))
+    return [steps, *_outcome(report), phases, calls, ops]
 
 
 def _outcome(report: Report) -> list[str]:

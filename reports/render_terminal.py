@@ -5,6 +5,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from .call_rows import call_table
 from .headline import Change, coverage_line, headlines, loss_lines, step_changes, together_lines
 from .model import Report
 from .outcome_rows import OutcomeRow, outcome_lines, outcome_rows
@@ -94,7 +95,8 @@ def _diff(report: Report, width: int) -> list[RenderableType]:
     steps = [_change_line(c) for c in changes] if width < NARROW_WIDTH else [_change_table(changes)]
     heads = {"name": "Phase", "before_ns": "Before", "after_ns": "After", "change_ns": "Change", "status": "Verdict"}
     phases = table(report.result("phase_changes").rows, heads, unit_of="before_ns")
-    return [*steps, Text(""), *_outcome(report), grid(phases, width), Text("")]
+    calls = call_table(report.result("call_changes").rows)
+    return [*steps, Text(""), *_outcome(report), grid(phases, width), Text(""), grid(calls, width), Text("")]
 
 
 def _outcome(report: Report) -> list[RenderableType]:

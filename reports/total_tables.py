@@ -39,8 +39,9 @@ def total_change_tables(totals: TotalChanges, limit: int) -> Titled:
 
 
 def change_table(rows: pd.DataFrame, limit: int) -> TableView:
-    """Changes of totals; their status where a name came or went, for more is not known of any."""
+    """Changes of totals; what was called otherwise before; a status where a name came or went, for more is not known of any."""
     shown = rows.head(limit)
     came_or_went = shown["status"].where(shown["status"] != TOTALS_ONLY, "")
-    heads = CHANGE_HEADS | ({"status": "Status"} if came_or_went.any() else {})
+    heads = CHANGE_HEADS | ({"was": "Called before"} if shown["was"].any() else {})
+    heads |= {"status": "Status"} if came_or_went.any() else {}
     return replace(table(shown.assign(status=came_or_went), heads, unit_of="before_ns"), more=len(rows) - len(shown))

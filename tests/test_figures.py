@@ -58,7 +58,7 @@ def test_a_diff_says_what_changed_most():
     assert texts["dots"] == "The two sets of steps do not overlap: the slowest step after is faster than the fastest before."
     assert texts["pair"] == "After the change, act is the largest phase: 22 % of the step."  # 100 of 465
     # less: the reads, both updates, time outside; more: index and the fused update
-    assert texts["ops"] == "Operators by their change, the 9 largest: less time than before for 4, more for 2 of 9."
+    assert texts["ops"] == "Operators by their change: less time than before for 4, more for 2 of 9."
 
 
 def test_a_slower_run_is_said_to_be_slower(tmp_path: Path):
@@ -71,7 +71,7 @@ def test_a_slower_run_is_said_to_be_slower(tmp_path: Path):
 def test_a_run_against_itself_overlaps():
     texts = captions("gpu diff")
     assert texts["dots"] == "The two sets of steps overlap."
-    assert texts["ops"] == "Kernels by their change, the 3 largest: less time than before for 0, more for 0 of 3."
+    assert texts["ops"] == "GPU work of operators by their change: less time than before for 0, more for 0 of 1."
 
 
 def test_many_operators_become_a_few_and_the_rest(tmp_path: Path):

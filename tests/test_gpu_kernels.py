@@ -1,9 +1,9 @@
 import math
 
 import pytest
-from make_trace import Event, kernel, launch, loop, make_trace, memcpy, op, step
+from make_trace import Event, kernel, launch, make_trace, memcpy, op, step
 
-from longpole.analyze.analyses.gpu_kernels import gpu_kernels, kernel_time_per_step
+from longpole.analyze.analyses.gpu_kernels import gpu_kernels
 from longpole.capture.errors import MissingData
 
 STEP = [step(1, 0, 100)]
@@ -210,14 +210,6 @@ def test_a_wait_that_began_before_the_launch_or_for_another_stream_proves_nothin
 def test_with_two_devices_a_wait_does_not_say_for_which():
     work = [kernel("a", 20, 40, correlation=1), kernel("b", 0, 5, device=1)]
     assert gpu_kernels(make_trace(STEP, [launch(1, 0, 5), wait(10, 30)], work)).idle_withheld is None
-
-
-def test_device_work_belongs_to_the_step_that_launched_it():
-    launches = loop([100, 100], lambda start, end: [op("a", start, end), launch(int(start) + 1, start, start + 5)])
-    work = [kernel("gemm", 150, 180, correlation=1), kernel("gemm", 180, 220, correlation=101), kernel("stray", 220, 230)]
-    table = kernel_time_per_step(make_trace(launches, work))
-    assert table.columns.tolist() == [("kernel", "gemm")]
-    assert table["kernel", "gemm"].tolist() == [30_000, 40_000]
 
 
 def test_a_cpu_run_has_no_gpu_work():

@@ -313,6 +313,8 @@ def test_a_diff_has_the_published_keys(kind: str):
         "step",
         "unprofiled",
         "rows",
+        "device_time_by_op",
+        "calls",
         "findings",
         "outcome",
         "withheld",
@@ -324,11 +326,22 @@ def test_a_diff_has_the_published_keys(kind: str):
     assert diff["step"]["verdict"] in ("faster", "slower", "within_noise", "too_few_steps", None)
     told = diff["comparable"]["comparable"] and not diff["withheld"]
     assert (diff["step"]["verdict"] is None) is not told
+    change = {"before_us", "after_us", "change_us", "ci_low_us", "ci_high_us", "status"}
+    more = {"kernel": {"before_count", "after_count"}, "module": {"time"}}
+    named = {"name", "names_before", "names_after"}
     for r in diff["rows"]:
-        assert set(r) == {"kind", "name", "before_us", "after_us", "change_us", "ci_low_us", "ci_high_us", "status"}
-        assert r["kind"] in ("phase", "op", "kernel")
+        if r["kind"] == "memory":
+            assert set(r) == {"kind", "name", "status", *(key.replace("_us", "_bytes") for key in change)}
+        elif r["status"] == "totals_only":
+            assert set(r) == {"kind", *named, *change}
+        else:
+            assert set(r) - more.get(r["kind"], set()) == {"kind", *named, *change}
+        assert r["kind"] in ("phase", "op", "kernel", "module", "memory")
         assert r["status"] in ("changed", "within_noise", "added", "removed", "too_few_steps", "totals_only")
-    changes = [abs(r["change_us"]) for r in diff["rows"]]
+    assert all(set(r) == {*named, *change, "kernels_removed", "kernels_added"} for r in diff["device_time_by_op"])
+    selves = {"before_self_us", "after_self_us", "self_change_us"}
+    assert all(set(call) == {"name", "path", "was", "inside", *change, *selves} for call in diff["calls"])
+    changes = [abs(r["change_us"]) for r in diff["rows"] if r["kind"] != "memory"]
     assert changes == sorted(changes, reverse=True)
     predicted = {"predicted_us", "predicted_low_us", "predicted_high_us"}
     for finding in diff["findings"]:

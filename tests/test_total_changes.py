@@ -21,6 +21,7 @@ from longpole.reports.formats import plain
 from longpole.reports.headline import step_changes
 from longpole.reports.prose import sentence
 from longpole.reports.render_json import difference
+from longpole.reports.total_tables import change_table
 
 
 def steps(count: int) -> dict[str, object]:
@@ -99,7 +100,7 @@ def test_the_json_has_the_rows_and_says_why_there_is_no_step():
     made = difference(diff_report_on(make_snapshot(average("a", 1, 10)), make_snapshot(average("a", 1, 5))))
     assert made["rows"] == [{
         "kind": "op", "name": "a", "before_us": 10, "after_us": 5, "change_us": -5, "ci_low_us": None, "ci_high_us": None,
-        "status": "totals_only",
+        "status": "totals_only", "names_before": ["a"], "names_after": ["a"],
     }]  # fmt: skip
     assert set(made["step"].values()) == {None}
     assert made["steps"] == {"base": None, "new": None}
@@ -109,3 +110,9 @@ def test_the_json_has_the_rows_and_says_why_there_is_no_step():
     known = difference(diff_report_on(make_snapshot(steps(10)), make_snapshot(steps(20))))
     assert known["comparable"] == {"comparable": True, "reasons": []}
     assert known["steps"] == {"base": 10, "new": 20}
+
+
+def test_names_that_are_only_written_differently_share_a_row_and_it_says_so():
+    found = total_changes(make_snapshot(average("aten::add.Tensor", 10, 600)), make_snapshot(average("aten::add", 10, 500)))
+    assert found.host[["name", "was", "change_ns"]].values.tolist() == [["aten::add", "aten::add.Tensor", -100_000]]
+    assert change_table(found.host, 5).rows == (("aten::add", "600.0", "500.0", "\u2212100.0", "aten::add.Tensor"),)

@@ -1,6 +1,5 @@
 """How busy is the GPU, and with which kernels?"""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +13,9 @@ from ..device_measures import by_device, of_devices
 from ..device_time import stream_times, sums, union_times
 from ..durations import repaired_work
 from ..findings import Caution, Text
-from ..grouping import group_sums
 from ..kernels import device_class, has_tensor_cores, kernel_class, work_class
-from ..launches import clock_offset, graphs_without_kernels, hidden_in_graphs, launch_start, missing_work
+from ..launches import clock_offset, graphs_without_kernels, hidden_in_graphs, missing_work
 from ..short_names import short_names
-from ..step_time import step_time
 from ..trace import DeviceRanges, Mask, Trace
 
 CATEGORY_NAMES = {t.KERNEL: "kernel", t.MEMCPY: "gpu_memcpy", t.MEMSET: "gpu_memset"}
@@ -153,26 +150,6 @@ def _unsized(devices: pd.DataFrame) -> str | None:
     """Why a sum of bytes would lack some; where no copy has a size, they were not recorded."""
     unsized, count = int(devices["copy_unsized_count"].sum()), int(devices["copy_count"].sum())
     return f"copies without a size: {unsized} of {count}" if 0 < unsized < count else None
-
-
-def kernel_time_per_step(trace: Trace) -> pd.DataFrame:
-    """A row for each counted step, a column for each (cat, name): time of the device work that was launched in the step.
-
-    Work without a launch call in the file belongs to no step.
-    """
-    counted = step_time(trace).steps
-    work = repaired_work(trace)
-    launched = launch_start(trace)
-    row = np.searchsorted(counted["start_ns"].to_numpy(), launched, side="right") - 1
-    inside = (row >= 0) & (launched >= 0)
-    inside[inside] = launched[inside] < counted["end_ns"].to_numpy()[row[inside]]
-    work, row = work[inside], row[inside]
-    name_of, names = pd.factorize(np.array(trace.names, object))
-    column, kinds = pd.factorize(name_of[work.name] * len(CATEGORY_NAMES) + work.category)
-    shape = len(counted), len(kinds)
-    table = group_sums(row * len(kinds) + column, work.end_ns - work.start_ns, math.prod(shape)).reshape(shape)
-    pairs = [(CATEGORY_NAMES[int(kind) % len(CATEGORY_NAMES)], names[int(kind) // len(CATEGORY_NAMES)]) for kind in kinds]
-    return pd.DataFrame(table, index=counted.index, columns=pd.MultiIndex.from_tuples(pairs, names=["cat", "name"]))
 
 
 def _kernels(trace: Trace, work: DeviceRanges) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...capture.errors import MissingData
-from ..allocations import HOST, OpenOps, alive, levels, net_changes, open_ops, places
+from ..allocations import HOST, OpenOps, alive, levels, net_changes, open_ops, place_name, places
 from ..step_marks import WHOLE_TRACE, marked_steps
 from ..step_time import OUTSIDE_LABEL
 from ..timeline import extremes, timeline
@@ -81,14 +81,14 @@ class Memory:
     @property
     def overview(self) -> pd.DataFrame:
         """`pools` as a table; NaN is what the file does not tell."""
-        rows = [{**vars(p), "place": _place(p.device), "peak_op": p.peak_op or "–"} for p in self.pools]
+        rows = [{**vars(p), "place": place_name(p.device), "peak_op": p.peak_op or "–"} for p in self.pools]
         return pd.DataFrame(rows).astype({"peak_bytes": float, "before_bytes": float})
 
     @property
     def growing(self) -> pd.DataFrame:
         """Where every counted step keeps some: place, growth_bytes."""
         return pd.DataFrame(
-            [{"place": _place(p.device), "growth_bytes": p.growth_bytes} for p in self.pools if p.growth_bytes],
+            [{"place": place_name(p.device), "growth_bytes": p.growth_bytes} for p in self.pools if p.growth_bytes],
             columns=["place", "growth_bytes"],
         )
 
@@ -151,7 +151,7 @@ def _by_op(trace: Trace, device: int, events: Allocations, around: OpenOps, colu
     sums = sizes.groupby(["op", "caller"])[column].agg(["count", "sum"]).reset_index()
     sums = sums.sort_values("sum", ascending=False, kind="stable", ignore_index=True)
     return pd.DataFrame({
-        "device": device, "place": _place(device), "op": names[sums["op"]], "caller": names[sums["caller"]],
+        "device": device, "place": place_name(device), "op": names[sums["op"]], "caller": names[sums["caller"]],
         "count": sums["count"], column: sums["sum"],
     })  # fmt: skip
 
@@ -162,7 +162,7 @@ def _at_peak(trace: Trace, pool: Pool, events: Allocations, around: OpenOps, row
         return pd.DataFrame()
     known = _by_op(trace, pool.device, events[rows], around[rows], "live_bytes").drop(columns="count")
     if rest_bytes := pool.peak_bytes - int(known["live_bytes"].sum()):
-        rest = {"device": pool.device, "place": _place(pool.device), "op": BEFORE, "caller": BEFORE, "live_bytes": rest_bytes}
+        rest = {"device": pool.device, "place": place_name(pool.device), "op": BEFORE, "caller": BEFORE, "live_bytes": rest_bytes}
         known = pd.concat([known, pd.DataFrame([rest])]) if len(known) else pd.DataFrame([rest])
     known = known.sort_values("live_bytes", ascending=False, kind="stable")
     return known.assign(live_share=known["live_bytes"] / pool.peak_bytes)
@@ -175,7 +175,7 @@ def _step_rows(pool: Pool, events: Allocations, steps: pd.DataFrame) -> pd.DataF
     held = {"start_bytes": last - pool.step_net_bytes, "peak_bytes": peak, "end_bytes": last}
     known = {name: values.astype(float) if before is not None else np.nan for name, values in held.items()}
     return pd.DataFrame({
-        "name": steps["name"], "place": _place(pool.device), **known, "net_change_bytes": list(pool.step_net_bytes),
+        "name": steps["name"], "place": place_name(pool.device), **known, "net_change_bytes": list(pool.step_net_bytes),
     })  # fmt: skip
 
 
@@ -183,8 +183,4 @@ def _timeline(trace: Trace, device: int, events: Allocations) -> pd.DataFrame:
     before, level = levels(events)
     pieces = timeline(events.time_ns, level, before or 0, trace.window_ns)
     named = pieces.rename(columns={name: f"{name}_bytes" for name in ("low", "high", "last")})
-    return named.assign(device=device, place=_place(device))
-
-
-def _place(device: int) -> str:
-    return "host" if device == HOST else f"GPU {device}"
+    return named.assign(device=device, place=place_name(device))

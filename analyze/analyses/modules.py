@@ -47,20 +47,41 @@ def _by_module(rows: pd.DataFrame, forward: str, backward: str) -> dict[str, dic
     return {module: {"forward": there, "backward": back} for module, there, back in zip(*columns, strict=True)}
 
 
+@dataclass(frozen=True, eq=False)
+class ModuleCalls:
+    """`rows`: one per call that is in no other call of its module: module (row of `names`), start_ns, and the times of Modules.
+
+    `names`: as in Modules; `calls_count`: of each, with those inside its own calls.
+    """
+
+    rows: pd.DataFrame
+    names: list[str]
+    calls_count: Ints
+    has_backward: bool
+
+
 def modules(trace: Trace) -> Modules:
     """Time by module; MissingData where no frames of modules were recorded."""
+    found = module_calls(trace)
+    rows = found.rows.drop(columns="start_ns").groupby("module").sum()
+    rows = rows.assign(module=found.names, calls_count=found.calls_count)
+    weight = rows[["forward_gpu_ns", "backward_gpu_ns"] if len(trace.device) else ["forward_ns", "backward_ns"]].sum(axis=1)
+    rows = rows.loc[weight.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
+    return Modules(rows, has_device=bool(len(trace.device)), has_backward=found.has_backward)
+
+
+def module_calls(trace: Trace) -> ModuleCalls:
+    """The calls behind these times."""
     is_module = np.array([name.startswith(MODULE_FRAME) for name in trace.names], bool)[trace.host.name]
     frames = HostTree.of(trace, is_module)
     if not len(frames):
         raise MissingData("The trace holds no frames of modules; capture with with_stack=True (record(stacks=True)).")
     backward, frame = _backward(trace, frames)
     module, _ = pd.factorize(np.array(trace.names, object)[trace.host.name[frames.row]])
-    times = pd.DataFrame({"module": module, **_times(trace, frames, backward, frame)})
-    rows = times[frames.outermost(module)].groupby("module").sum()  # of a module inside itself: once
-    rows = rows.assign(module=_paths(trace, frames, module), calls_count=np.bincount(module))
-    weight = rows[["forward_gpu_ns", "backward_gpu_ns"] if len(trace.device) else ["forward_ns", "backward_ns"]].sum(axis=1)
-    rows = rows.loc[weight.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
-    return Modules(rows, has_device=bool(len(trace.device)), has_backward=bool(len(backward)))
+    start = trace.host.start_ns[frames.row]
+    rows = pd.DataFrame({"module": module, "start_ns": start, **_times(trace, frames, backward, frame)})
+    names, count = _paths(trace, frames, module), np.bincount(module)
+    return ModuleCalls(rows[frames.outermost(module)], names, count, has_backward=bool(len(backward)))
 
 
 def _backward(trace: Trace, frames: HostTree) -> tuple[Ints, Ids]:

@@ -6,7 +6,10 @@ from typing import Any
 from ...capture.errors import MissingData
 from ..forms import form, written_by
 from ..trace import Trace
+from .call_changes import call_changes
 from .comparability import comparability
+from .memory_changes import memory_changes
+from .module_changes import module_changes
 from .op_changes import op_changes
 from .outcome import outcome
 from .phase_changes import phase_changes
@@ -17,7 +20,10 @@ DIFFS = {
     "Step time": step_change,
     "Predicted and measured": outcome,
     "Phases": phase_changes,
+    "Calls that explain the change": call_changes,
     "Operators and kernels": op_changes,
+    "Modules": module_changes,
+    "Memory": memory_changes,
     "Are the runs comparable?": comparability,
 }
 TOTALS = {"Totals by name": total_changes, "Are the runs comparable?": comparability}  # without statistics of steps

@@ -1,35 +1,109 @@
 """Which operators and kernels changed?"""
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from ..analyses.gpu_kernels import kernel_time_per_step
+from ..short_names import short_names
 from ..step_time import OUTSIDE, OUTSIDE_LABEL, step_time
 from ..trace import Trace
-from .changes import changes
+from .launched_work import NO_OP, LaunchedWork, launched_work
+from .matched_changes import listed, matched_changes
+
+MOST_KERNELS = 1  # of those that came or went, named in a table
+KERNEL_LENGTH = 48
 
 
 @dataclass(frozen=True, eq=False)
 class OpChanges:
-    """`ops`: rows as in `changes`, self time per step by operator, adding up to the change of the step.
+    """Rows of all three as in `matched_changes`, per step.
 
-    `kernels`: the same for device work by name, of the steps that launched it; no rows without a GPU.
+    `ops`: self time by operator; the changes add up to that of the step.
+    `kernels`: device work by name, of the steps that launched it, and before_count, after_count (how often), short_name (no two
+    alike). No rows without a GPU.
+    `device`: the same work by the innermost operator around its launch that both recordings have, and kernels_removed,
+    kernels_added (tuples of full names, the most time first), replaced (these in short, or empty).
+    `before_outside_ns`, `after_outside_ns`: device work of which the file tells no counted step that launched it.
     """
 
     ops: pd.DataFrame
     kernels: pd.DataFrame
+    device: pd.DataFrame
+    before_outside_ns: int
+    after_outside_ns: int
+
+    @property
+    def owned(self) -> bool:
+        """Whether any device work is known to be for an operator."""
+        return bool((self.device["name"] != NO_OP).any())
 
 
 def op_changes(before: Trace, after: Trace) -> OpChanges:
-    """Compare self time of operators, and time of kernels, per step."""
-    return OpChanges(changes(_ops(before), _ops(after)), changes(_kernels(before), _kernels(after)))
+    """Compare self time of operators, and time of device work by name and by operator."""
+    old, new = launched_work(before), launched_work(after)
+    return OpChanges(
+        ops=matched_changes(op_times(before), op_times(after)),
+        kernels=_kernels(old, new),
+        device=_device(old, new),
+        before_outside_ns=old.outside_ns,
+        after_outside_ns=new.outside_ns,
+    )
 
 
-def _ops(trace: Trace) -> pd.DataFrame:
+def op_times(trace: Trace) -> pd.DataFrame:
+    """A row for each counted step, a column for each operator or runtime call: self time on the step's thread."""
     return step_time(trace).per_step("name").rename(columns={OUTSIDE: OUTSIDE_LABEL})
 
 
-def _kernels(trace: Trace) -> pd.DataFrame:
-    table = kernel_time_per_step(trace)
-    return table.T.groupby(level="name", sort=False).sum().T if table.shape[1] else table
+def _kernels(old: LaunchedWork, new: LaunchedWork) -> pd.DataFrame:
+    rows = matched_changes(old.times, new.times)
+    short = short_names([*rows["name"]])
+    named = (rows["names_before"].map(len) > 0) | (rows["names_after"].map(len) > 0)  # what is smaller than all rows is not
+    return rows.assign(
+        before_count=pd.Series(_counts(old, rows["names_before"]), dtype=float).where(named),
+        after_count=pd.Series(_counts(new, rows["names_after"]), dtype=float).where(named),
+        short_name=rows["name"].map(short),
+    )
+
+
+def _counts(work: LaunchedWork, names: Iterable[Sequence[str]]) -> list[float]:
+    """Of the names of each row, how often a step runs them."""
+    mean = work.counts.mean().to_dict()
+    return [sum(mean[name] for name in own) for own in names]
+
+
+def _device(old: LaunchedWork, new: LaunchedWork) -> pd.DataFrame:
+    ops = old.ops(new.op_names), new.ops(old.op_names)
+    rows = matched_changes(old.op_times(ops[0]), new.op_times(ops[1]))
+    befores, afters = old.kernels_of(ops[0]), new.kernels_of(ops[1])
+    pairs = [
+        (_merged(befores, names_before), _merged(afters, names_after))
+        for names_before, names_after in zip(rows["names_before"], rows["names_after"], strict=True)
+    ]
+    removed = [tuple(name for name in a if name not in b) for a, b in pairs]
+    added = [tuple(name for name in b if name not in a) for a, b in pairs]
+    short = short_names([name for names in (*removed, *added) for name in names])
+    return rows.assign(
+        kernels_removed=pd.Series(removed, dtype=object),
+        kernels_added=pd.Series(added, dtype=object),
+        replaced=[_replaced([short[n] for n in a], [short[n] for n in b]) for a, b in zip(removed, added, strict=True)],
+    )
+
+
+def _merged(kernels: Mapping[str, Mapping[str, int]], ops: Sequence[str]) -> list[str]:
+    """Kernels of all these operators, the most time first."""
+    total = Counter[str]()
+    for op in ops:
+        total.update(kernels[op])
+    return [name for name, _ in total.most_common()]
+
+
+def _replaced(removed: Sequence[str], added: Sequence[str]) -> str:
+    gone, new = (listed([_cut(name) for name in names], MOST_KERNELS) for names in (removed, added))
+    return f"{gone} → {new}" if gone and new else f"gone: {gone}" if gone else f"new: {new}" if new else ""
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= KERNEL_LENGTH else f"{name[: KERNEL_LENGTH - 1]}…"

@@ -10,7 +10,8 @@ from ..analyses.op_table import OpTable, op_table
 from ..analyses.slices import SliceTimes, slices
 from ..forms import form
 from ..trace import Trace
-from .changes import TOO_FEW_STEPS, changes
+from .changes import TOO_FEW_STEPS
+from .matched_changes import matched_changes
 
 TOTALS_ONLY = "totals_only"  # no word for a change: nothing is known of the variation between steps
 
@@ -31,7 +32,7 @@ class TotalChange:
 
 @dataclass(frozen=True, eq=False)
 class TotalChanges:
-    """`host`, `device`: rows as in `changes`, without intervals; status: added, removed or totals_only.
+    """`host`, `device`: rows as in `matched_changes`, without intervals; status: added, removed or totals_only.
 
     Host: self CPU time by operator, or self time of another tool's ranges. Device: time of device work by name.
     Per step where both recordings know how many steps they hold, else of the whole recordings.
@@ -101,5 +102,5 @@ def _of_ops(table: OpTable) -> _Totals:
 
 
 def _changes(before: pd.Series, after: pd.Series) -> pd.DataFrame:
-    rows = changes(before.to_frame().T, after.to_frame().T)
+    rows = matched_changes(before.to_frame().T, after.to_frame().T)
     return rows.assign(status=rows["status"].replace(TOO_FEW_STEPS, TOTALS_ONLY))
