@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from ..capture.errors import ChangeError, MissingData
-from .analyses.gpu_kernels import kernel_time_per_step
 from .analyses.gpu_steps import gpu_steps
 from .analyses.memory import memory
 from .analyses.phases import phases
 from .analyses.steps import steps
+from .diffs.launched_work import launched_work
 from .facts import Facts, facts
 from .forms import form
 from .statistics import Floats
@@ -125,8 +125,7 @@ def _ops(trace: Trace) -> pd.DataFrame:
 
 
 def _kernels(trace: Trace) -> pd.DataFrame:
-    table = kernel_time_per_step(trace)
-    return table.T.groupby(level="name", sort=False).sum().T if table.shape[1] else table
+    return launched_work(trace).times
 
 
 TABLES: Mapping[str, Callable[[Trace], pd.DataFrame]] = {PHASE: _phases, OP: _ops, KERNEL: _kernels}

@@ -79,7 +79,7 @@ def _measured(side: Sequence[str], reading: Reading, more: Sequence[str] = ()) -
 def baseline(runs: tuple[str, ...], output: Path, more: tuple[str, ...], **reading: Any) -> None:
     """Keep what a comparison needs of runs in a small file without their traces, to be held in a repository.
 
-    It has the facts that decide whether times compare, and each step's times and memory. Several runs of the same program tell how
+    It has the facts that decide whether times compare, and each step's times and memory. Several runs of one program tell how
     much such runs differ.
     """
     from ..analyze.baseline import baseline_json
