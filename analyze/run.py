@@ -6,7 +6,7 @@ from typing import Any
 
 from ..capture.errors import MissingData
 from .findings import Caution, Finding
-from .trace import Trace, TraceWarning
+from .trace import TraceWarning
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +41,16 @@ class Section:
         return getattr(self.result, "withheld", {})
 
 
-def run(analyses: Mapping[str, Callable[..., Any]], *traces: Trace) -> tuple[Section, ...]:
-    """Ask every question; only MissingData becomes a section without a result, a bug stays a traceback."""
-    return tuple(_section(title, analysis, traces) for title, analysis in analyses.items())
+def run(analyses: Mapping[str, Callable[..., Any]], *inputs: Any) -> tuple[Section, ...]:
+    """Ask every question of the same traces, or sides.
+
+    Only MissingData becomes a section without a result, a bug stays a traceback.
+    """
+    return tuple(_section(title, analysis, inputs) for title, analysis in analyses.items())
 
 
-def _section(title: str, analysis: Callable[..., Any], traces: tuple[Trace, ...]) -> Section:
+def _section(title: str, analysis: Callable[..., Any], inputs: tuple[Any, ...]) -> Section:
     try:
-        return Section(analysis.__name__, title, analysis(*traces))
+        return Section(analysis.__name__, title, analysis(*inputs))
     except MissingData as missing:
         return Section(analysis.__name__, title, None, str(missing))

@@ -1,6 +1,7 @@
 """Trace -> the steps it marks, and which of them statistics may use."""
 
 import re
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -22,6 +23,15 @@ PARTIAL_TIME_SHARE = 0.5  # of the median of the others
 LEAST_ALIKE = 3  # serving steps: the last and two others, as the first of a kind may be a slow one
 OUTLIER_FACTOR = 1.5  # times the median
 WHOLE_TRACE = "window"  # the name of the one step of a trace that marks none
+CUT_OFF, ASIDE, OTHER_KIND, WARMING_UP = "cut off", "beside another", "of another kind", "still warming up"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A step that a comparison leaves out, and why: CUT_OFF, ASIDE, OTHER_KIND or WARMING_UP."""
+
+    name: str
+    why: str
 
 
 def marked_steps(trace: Trace) -> pd.DataFrame:
@@ -29,8 +39,8 @@ def marked_steps(trace: Trace) -> pd.DataFrame:
 
     Columns: name; start_ns, end_ns, step_ns; thread (row of Trace.threads); kind ("" or, in serving traces, the phase that
     step[...] names: prefill, decode, or the engine's word); partial; aside (of another thread than most, or begun before the step
-    before it ended: its time would count twice); counted (neither, and of the kind that holds most time: what statistics use);
-    outlier.
+    before it ended: its time would count twice); counted (neither, and of the kind that holds most time: what statistics use;
+    of a settled trace without a first one that is an outlier); outlier.
     """
     return _found(trace).copy()
 
@@ -46,7 +56,28 @@ def _found(trace: Trace) -> pd.DataFrame:
     main_kind = whole.groupby("kind")["step_ns"].sum().idxmax() if len(whole) else ""
     rows["counted"] = ~rows["partial"] & ~rows["aside"] & (rows["kind"] == main_kind)
     rows["outlier"] = rows["counted"] & (rows["step_ns"] > OUTLIER_FACTOR * rows.loc[rows["counted"], "step_ns"].median())
+    if trace.settled:
+        rows["counted"] &= ~_warming_up(rows)
     return rows
+
+
+def _warming_up(rows: pd.DataFrame) -> Mask:
+    """A first counted step that is an outlier: it fills caches and starts threads, which no later step does."""
+    return (rows["outlier"] & (rows["counted"].cumsum() == 1)).to_numpy()
+
+
+@lru_cache(maxsize=4)
+def settled(trace: Trace) -> Trace:
+    """The trace as comparisons see it: a first step that still warms up is not counted."""
+    return replace(trace, settled=True) if _warming_up(_found(trace)).any() else trace
+
+
+def left_out(trace: Trace) -> tuple[LeftOut, ...]:
+    """The steps that a comparison leaves out."""
+    rows = marked_steps(settled(trace))
+    why = np.select([rows["partial"], rows["aside"], rows["outlier"]], [CUT_OFF, ASIDE, WARMING_UP], OTHER_KIND)
+    names = rows["name"].to_numpy()[~rows["counted"]]
+    return tuple(LeftOut(*told) for told in zip(names.tolist(), why[~rows["counted"]].tolist(), strict=True))
 
 
 def _with_fates(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:

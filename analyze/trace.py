@@ -202,6 +202,7 @@ class Trace:
     whole_steps: tuple[str, ...] | None = None  # and the names of the steps that lack nothing, on the host and on devices
     warnings: tuple[TraceWarning, ...] = field(default=())
     excerpt: Excerpt | None = None  # never of a file
+    settled: bool = False  # whether statistics leave a first step out that takes far longer than the others
     peers: tuple["Trace", ...] = ()  # the other ranks of its run, where they were read with it
 
     @property

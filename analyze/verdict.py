@@ -101,11 +101,15 @@ def _both(first: Text, second: Text) -> Text:
     return Text(f"{first.template} {second.template}", {**first.values, **second.values})
 
 
-def diff_verdict(sections: tuple[Section, ...]) -> Verdict:
-    """What the change did to the step."""
+def diff_verdict(sections: tuple[Section, ...], anyway: bool = False) -> Verdict:
+    """What the change did to the step; of runs that are not comparable only that, unless they are to be compared `anyway`."""
     result = _results(sections)
     if result.get("step_change") and result.get("phase_changes"):
-        return _change_verdict(result["step_change"], result["phase_changes"], result["comparability"])
+        step, found = result["step_change"], result["comparability"]
+        if not found.comparable and not anyway:
+            return _not_comparable(step, found)
+        told = _change_verdict(step, result["phase_changes"])
+        return told if found.comparable else _although(told, found)
     return total_change_verdict(result["total_changes"]) if result.get("total_changes") else _no_verdict(sections)
 
 
@@ -205,15 +209,28 @@ def _confidence(steps: Steps) -> Confidence:
     return "high" if steady and steps.count >= MANY_STEPS else "medium"
 
 
-def _change_verdict(step: StepChange, phases: PhaseChanges, comparability: Comparability) -> Verdict:
+def _not_comparable(step: StepChange, found: Comparability) -> Verdict:
+    lede = Text.of(
+        "By itself a step takes {before_ns} before and {after_ns} after, the mean of {before_count} and of {after_count}. "
+        "What differs decides the speed, so no change is told; --anyway compares all the same.",
+        before_ns=step.before.mean_ns, after_ns=step.after.mean_ns, before_count=step.before.count, after_count=step.after.count,
+    )  # fmt: skip
+    reasons = Text.of("The runs cannot be compared: {reasons}", reasons="; ".join(found.reasons))
+    return Verdict("Not comparable", reasons, lede, NOT_COMPARABLE, "low")
+
+
+def _although(told: Verdict, found: Comparability) -> Verdict:
+    """The same, of runs that differ in more than the change that is tried."""
+    more = Text.of("Compared although the runs differ in what decides their speed: {reasons}.", reasons="; ".join(found.reasons))
+    return replace(told, lede=_both(more, told.lede), confidence="low")
+
+
+def _change_verdict(step: StepChange, phases: PhaseChanges) -> Verdict:
     values: dict[str, Any] = {
         "speedup_ratio": max(step.speedup_ratio, 1 / step.speedup_ratio),
-        "before_ns": step.before.mean_ns,
-        "after_ns": step.after.mean_ns,
+        "before_ns": step.before_ns,
+        "after_ns": step.after_ns,
     }
-    if not comparability.comparable:
-        reasons = Text.of("The runs cannot be compared: {reasons}", reasons="; ".join(comparability.reasons))
-        return Verdict("Not comparable", reasons, _change_lede(step, phases, NOT_COMPARABLE), NOT_COMPARABLE, "low")
     sentence = {
         FASTER: "{speedup_ratio} faster: {before_ns} → {after_ns} per step",
         SLOWER: "{speedup_ratio} slower: {before_ns} → {after_ns} per step",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..capture.errors import CaptureError, FolderUsedError, LongpoleError
-from .comparing import baseline, diff, diff_report_of
+from .comparing import baseline, check, diff, diff_report_of
 from .options import (
     Example,
     Reading,
@@ -64,7 +64,7 @@ def demo(folder: Path, force: bool) -> None:
     before = _run_report(traces[:1])
     write(before, both(folder / "report"))
     print_verdict(before)
-    difference = diff_report_of(*traces)
+    difference = diff_report_of(traces[:1], traces[1:])
     write(difference, both(folder / "diff"))
     print_verdict(difference)
 
@@ -234,7 +234,7 @@ def _run_report(traces: Sequence["Trace"], rank: int | None = None) -> "Report":
         return reports[0] if len(reports) == 1 else of_ranks(reports, place, run(ACROSS_RANKS, *traces))
 
 
-for more in (diff, baseline):
+for more in (diff, check, baseline):
     cli.add_command(more)
 
 

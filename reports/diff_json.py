@@ -22,7 +22,7 @@ from .run_json import source_of, verdict_of
 SCHEMA = "longpole.diff/1"
 STEP_CHANGE = (
     "before_us", "after_us", "change_us", "change_pct", "before_median_us", "after_median_us", "ci_low_us", "ci_high_us",
-    "speedup", "verdict",
+    "speedup", "verdict", "unit",
 )  # fmt: skip
 BYTES = ("before_bytes", "after_bytes", "change_bytes", "ci_low_bytes", "ci_high_bytes")
 MEMORY_COLUMNS = ("before_bytes", "after_bytes", "change_bytes", "low_change_bytes", "high_change_bytes")
@@ -34,10 +34,13 @@ def difference(report: Report) -> Json:
     reasons = comparable.reasons + (totals.unequal if totals else [])
     return {
         "schema": SCHEMA,
-        "sources": [source_of(recording) for recording in report.recordings],
+        "sources": [source_of(recording) for side in report.sides for recording in side],
         "comparable": {"comparable": not reasons, "reasons": reasons},
+        "compared_anyway": report.anyway,
+        "runs": dict(zip(("base", "new"), map(len, report.sides), strict=True)),
         "steps": _step_counts(step, totals),
-        "step": _step_change(step, comparable.comparable) if step else dict.fromkeys(STEP_CHANGE),
+        "left_out": _left_out(step) if step else None,
+        "step": _step_change(step, report.told) if step else dict.fromkeys(STEP_CHANGE),
         "unprofiled": _unprofiled_change(step) if step else None,
         "rows": [*sorted(_changed_rows(report), key=lambda row: -abs(row["change_us"])), *_memory_rows(report)],
         "device_time_by_op": _by_op(report.result("op_changes")),
@@ -86,23 +89,43 @@ def _bytes(value: float) -> float | None:
 def _step_change(step: StepChange, comparable: bool) -> Json:
     low, high = (step.interval.low, step.interval.high) if step.interval else (math.nan, math.nan)
     return {
-        "before_us": us(step.before.mean_ns),
-        "after_us": us(step.after.mean_ns),
+        "before_us": us(step.before_ns),
+        "after_us": us(step.after_ns),
         "change_us": us(step.change_ns),
         "change_pct": pct(step.change_share),
-        "before_median_us": us(step.before.median_ns),
-        "after_median_us": us(step.after.median_ns),
+        "before_median_us": us(step.before_median_ns),
+        "after_median_us": us(step.after_median_ns),
+        **_median_interval(step),
         "ci_low_us": us(low),
         "ci_high_us": us(high),
         "speedup": round(step.speedup_ratio, 4),
         **_speedup_interval(step),
+        "unit": step.unit,
         "verdict": step.verdict if comparable else None,
     }
 
 
+def _median_interval(step: StepChange) -> Json:
+    interval = step.median_interval
+    return {} if interval is None else {"median_ci_low_us": us(interval.low), "median_ci_high_us": us(interval.high)}
+
+
 def _speedup_interval(step: StepChange) -> Json:
-    interval = step.speedup_interval
-    return {} if interval is None else {"speedup_low": round(interval.low, 4), "speedup_high": round(interval.high, 4)}
+    speedup, share = step.speedup_interval, step.share_interval
+    if speedup is None or share is None:
+        return {}
+    return {
+        "speedup_low": round(speedup.low, 4), "speedup_high": round(speedup.high, 4),
+        "ci_low_pct": pct(share.low), "ci_high_pct": pct(share.high),
+    }  # fmt: skip
+
+
+def _left_out(step: StepChange) -> Json:
+    """Steps that take no part in the comparison, and why."""
+    return {
+        side: [{"name": one.name, "why": one.why} for one in steps]
+        for side, steps in zip(("base", "new"), step.left_out, strict=True)
+    }
 
 
 def _unprofiled_change(step: StepChange) -> Json | None:

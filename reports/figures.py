@@ -51,7 +51,7 @@ def figures(report: Report, medium: Medium) -> Figures:
     if totals := report.result("total_changes"):
         return _total_change_figures(totals, medium)
     if report.kind == "diff":
-        return _diff_figures(report, medium) if report.result("step_change") else ({}, {})
+        return _diff_figures(report, medium) if report.told and report.result("step_change") else ({}, {})
     if report.result("steps") is None or report.result("phases") is None:
         return _total_figures(report.result("op_table"), medium)
     return _run_figures(report, medium)
@@ -197,8 +197,8 @@ def _diff_figures(report: Report, medium: Medium) -> Figures:
     return (
         {
             "water": _waterfall(medium, step, phases),
-            "dots": _dots(medium, step, report.result("comparability").comparable),
-            "pair": step_bars_pair(medium, _phase_parts(phases.before.mean()), _phase_parts(phases.after.mean()), id="pair"),
+            "dots": _dots(medium, step, report.told),
+            "pair": step_bars_pair(medium, _phase_parts(phases.before), _phase_parts(phases.after), id="pair"),
             "ops": _diverging(medium, ops),
         },
         {
@@ -270,7 +270,7 @@ def _overlap(step: StepChange) -> str:
 
 
 def _pair_caption(phases: PhaseChanges) -> str:
-    means = phases.after.mean()
+    means = phases.after
     lead = str(means.idxmax())
     return f"After the change, {phase_label(lead)} is the largest phase: {f.share(float(means.max() / means.sum()))} of the step."
 

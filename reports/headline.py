@@ -1,6 +1,7 @@
 """Report -> headline numbers and provenance of page one, as printed text."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -14,8 +15,11 @@ from ..analyze.diffs.step_change import StepChange
 from ..analyze.diffs.total_changes import TotalChange
 from ..analyze.forms import UNKNOWN
 from ..analyze.statistics import Interval
+from ..analyze.step_marks import LeftOut
 from . import formats as f
 from .model import Recording, Report
+
+MOST_NAMED = 3  # steps
 
 
 @dataclass(frozen=True)
@@ -149,20 +153,35 @@ def _split(label: str, printed: str, note: str) -> Headline:
 
 def step_changes(report: Report) -> list[Change]:
     """The rows of the before/after table: of the step, or of totals where there are no statistics of steps."""
+    if not report.told:
+        return []
     if totals := report.result("total_changes"):
         return [_change(t.what, t.before_ns, t.after_ns, None) for t in (totals.host_total, totals.device_total) if _is_time(t)]
     change: StepChange | None = report.result("step_change")
     if change is None:
         return []
-    before, after, comparable = change.before, change.after, report.result("comparability").comparable
     rows = [
-        _change("Step time, mean", before.mean_ns, after.mean_ns, change.interval),
-        _change("Step time, median", before.median_ns, after.median_ns, None),
+        _change("Step time, mean", change.before_ns, change.after_ns, change.interval),
+        _change("Step time, median", change.before_median_ns, change.after_median_ns, change.median_interval),
     ]
     if change.unprofiled_before_ns and change.unprofiled_after_ns:
         label = "Without the profiler, median"
         rows.append(_change(label, change.unprofiled_before_ns, change.unprofiled_after_ns, change.unprofiled_interval))
-    return rows if comparable else [replace(row, word="") for row in rows]
+    return rows
+
+
+def left_out_lines(report: Report) -> list[str]:
+    """Which steps of each side a comparison leaves out, and why."""
+    change: StepChange | None = report.result("step_change")
+    sides = zip(("Before", "After"), change.left_out if change else (), strict=False)
+    return [f"{side} without {'; '.join(_left_out(steps))}." for side, steps in sides if steps]
+
+
+def _left_out(steps: Sequence[LeftOut]) -> Iterator[str]:
+    for why in dict.fromkeys(step.why for step in steps):
+        names = [step.name for step in steps if step.why == why]
+        more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+        yield f"{', '.join(names[:MOST_NAMED])}{more} ({why})"
 
 
 def _is_time(total: TotalChange) -> bool:
@@ -255,8 +274,24 @@ def _kernels_linked(report: Report) -> list[str]:
 
 def loss_lines(report: Report) -> list[str]:
     """What each input lost and what misleads in it, in sentences for the top of a report; in a diff with the side in front."""
-    sides = ("Before: ", "After: ") if report.kind == "diff" else ("",)
-    return [f"{side}{w.message}" for side, r in zip(sides, report.recordings, strict=True) for w in r.losses]
+    if report.kind == "run":
+        return [w.message for w in report.recordings[0].losses]
+    several = max(map(len, report.sides)) > 1
+    return [
+        f"{side}{f', {r.name}' if several else ''}: {w.message}"
+        for side, runs in zip(("Before", "After"), report.sides, strict=True) for r in runs for w in r.losses
+    ]  # fmt: skip
+
+
+def runs_line(report: Report) -> str:
+    """Of a diff, what varies: the steps of one run a side, or several runs."""
+    before, after = (len(side) for side in report.sides)
+    if max(before, after) == 1:
+        return "One capture a side: the intervals cover the variation between steps, not between runs."
+    return (
+        f"{_amount(before, 'run')} before and {after:,} after: the intervals cover the differences between runs. Calls and "
+        f"findings are those of the run of median step on each side, {report.recordings[0].name} and {report.recordings[1].name}."
+    )
 
 
 NOTHING_NOTABLE = "None of the checks found a change that would save a notable part of the step."

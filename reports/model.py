@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ..analyze import forms
 from ..analyze.averages import torch_version
+from ..analyze.diffs.sides import Side, typical
 from ..analyze.findings import Caution, Finding, Verdict, ranked
 from ..analyze.joint import Together, together
 from ..analyze.run import Section
@@ -84,6 +85,14 @@ class Report:
     version: str
     together: tuple[Together, ...] = ()  # of a run: the predicted step with the first findings fixed at once
     ranks: tuple["Report", ...] = ()
+    sides: tuple[tuple[Recording, ...], ...] = ()  # of a diff: all runs before, all after; `recordings` are the typical ones
+    anyway: bool = False  # of a diff: whether changes are told of runs that differ in what decides their speed, too
+
+    @property
+    def told(self) -> bool:
+        """Of a diff, whether changes are told: not of runs that cannot be compared, unless that was asked for."""
+        found = self.result("comparability")
+        return self.anyway or found is None or found.comparable
 
     @property
     def rank(self) -> int:
@@ -127,9 +136,10 @@ def of_ranks(reports: Sequence[Report], shown: int, across: tuple[Section, ...])
     return replace(report, verdict=verdict, findings=findings, sections=(*across, *report.sections), ranks=tuple(reports))
 
 
-def diff_report(sections: tuple[Section, ...], before: Trace, after: Trace) -> Report:
-    """The report on two traces, from the sections of their comparison."""
-    return _report("diff", diff_verdict(sections), sections, [before, after])
+def diff_report(sections: tuple[Section, ...], before: Side, after: Side, anyway: bool = False) -> Report:
+    """The report on two sides, from the sections of their comparison; `anyway`: also where they are not comparable."""
+    told = _report("diff", diff_verdict(sections, anyway), sections, [typical(before), typical(after)])
+    return replace(told, sides=tuple(tuple(map(_recording, side)) for side in (before, after)), anyway=anyway)
 
 
 def _report(kind: Literal["run", "diff"], verdict: Verdict, sections: tuple[Section, ...], traces: Sequence[Trace]) -> Report:

@@ -34,7 +34,7 @@ class OutcomeRow:
 
 def outcome_lines(report: Report) -> list[str]:
     """What page one says of the findings, in sentences; empty where nothing was predicted nor found."""
-    found: Outcome | None = report.result("outcome")
+    found: Outcome | None = report.result("outcome") if report.told else None
     texts = [outcome_text(found), phase_text(found)] if found else []
     return [sentence(text) for text in texts if text]
 
@@ -42,7 +42,7 @@ def outcome_lines(report: Report) -> list[str]:
 def outcome_rows(report: Report) -> list[OutcomeRow]:
     """Findings that save time, the first run's first, and what those that are gone saved; one unit for all."""
     found: Outcome | None = report.result("outcome")
-    if found is None:
+    if found is None or not report.told:
         return []
     saving = [fate for fate in found.fates if fate.finding.saves]
     shown = [fate for i, fate in enumerate(saving) if i < MOST_FATES or fate in found.gone]

@@ -14,6 +14,7 @@ from ..analyze.analyses.bottlenecks import TINY_NS
 from ..analyze.analyses.readbacks import LOOP_COUNT
 from ..analyze.analyses.repeated_ops import MANY_CALLS, SMALL_NS
 from ..analyze.diffs.fates import SMALLER_SHARE
+from ..analyze.diffs.step_change import VERDICT_STEPS
 from ..analyze.forms import LEGACY_NOTE
 from ..analyze.launch_queue import QUEUE_EMPTY_NS
 from ..analyze.replay.quality import MOST_STRUCTURAL
@@ -39,6 +40,7 @@ BREAK_AFTER = ("::", "_", "<", ",", "/", ".")  # where a long identifier may bre
 ON_PAGE_ONE = ("step_change", "outcome", "phase_changes", "comparability")  # of a diff; a print of two pages is read
 STEP_NOTE = "Mean step; the parts add up to it."
 RECORDING_NOTE = "The whole recording; the parts add up to it."
+SIDES = ("Before", "After")
 FIGURE_NOTES = {  # how to read each figure of page one of a run, in their order
     "buckets": "",
     "step": "",
@@ -136,9 +138,9 @@ def _limits() -> dict[str, float]:
         "many_calls": MANY_CALLS,
         "small_ns": SMALL_NS,
         "loop_count": LOOP_COUNT,
-        "resamples": statistics.RESAMPLES,
-        "seed": statistics.SEED,
         "min_steps": statistics.MIN_STEPS,
+        "verdict_steps": VERDICT_STEPS,
+        "groups": statistics.GROUPS,
         "smaller": SMALLER_SHARE,
         "queue_empty_ns": QUEUE_EMPTY_NS,
         "structural": MOST_STRUCTURAL,
@@ -184,16 +186,19 @@ def _run_context(report: Report) -> dict[str, object]:
 
 def _diff_context(report: Report, medium: Medium) -> dict[str, object]:
     rows = report.result("comparability").rows
-    same, unknown = (", ".join(rows.loc[rows["status"] == status, "fact"]) for status in ("same", "unknown"))
+    same = rows.loc[(rows["status"] == "same") & rows["decisive"], "fact"]
+    unknown = rows.loc[rows["status"] == "unknown", "fact"]
     differing = rows[rows["status"] == "different"].to_dict("records")
     different = "; ".join(f"{r['fact']} {r['before']} → {r['after']}" for r in differing)
     files = [
-        *((side, f"{r.source.files[0].name} {r.digest}") for side, r in zip(("Before", "After"), report.recordings, strict=True)),
+        *((side, f"{r.source.files[0].name} {r.digest}") for side, runs in zip(SIDES, report.sides, strict=True) for r in runs),
         ("Report", f"longpole {report.version}"),
     ]  # in print what each recording is stands beside it
-    comparison = [("Same", same), ("Different", different), ("Unknown", unknown)]
+    comparison = [("Same", ", ".join(same)), ("Different", different), ("Unknown", ", ".join(unknown))]
     return {
         "step_changes": headline.step_changes(report),
+        "runs_line": headline.runs_line(report),
+        "left_out": headline.left_out_lines(report),
         "outcome": {"lines": outcome_lines(report), "heads": HEADS, "rows": outcome_rows(report), "note": NOTE},
         "comparison": [(name, text) for name, text in comparison if text] + ([] if medium.pdf else files),
     }
@@ -202,6 +207,8 @@ def _diff_context(report: Report, medium: Medium) -> dict[str, object]:
 def _shown(report: Report, medium: Medium) -> list[Section]:
     """Sections with a result; in print without those of a diff that page one has told."""
     told = ON_PAGE_ONE if medium.pdf and report.kind == "diff" else ()
+    if not report.told:
+        return [section for section in report.sections if section.name == "comparability"]
     return [section for section in report.sections if section.result is not None and section.name not in told]
 
 

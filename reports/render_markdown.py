@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from ..analyze.diffs.total_changes import TotalChanges
 from . import formats as f
 from .call_rows import call_table
-from .headline import coverage_line, headlines, loss_lines, provenance, step_changes, together_lines
+from .headline import coverage_line, headlines, loss_lines, provenance, runs_line, step_changes, together_lines
 from .model import Recording, Report
 from .outcome_rows import HEADS, NOTE, outcome_lines, outcome_rows
 from .prose import sentence
@@ -15,6 +15,7 @@ from .tables import TableView, table
 from .total_tables import total_change_tables, total_tables
 
 MOST_ROWS = 15
+FACT_HEADS = {"fact": "Fact", "before": "Before", "after": "After", "status": "Status"}
 MARKUP = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]|#~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 
 
@@ -81,6 +82,8 @@ def _findings(report: Report) -> str:
 
 
 def _diff(report: Report) -> list[str]:
+    if not report.told:
+        return [_folded("Are the runs comparable?", table(report.result("comparability").known, FACT_HEADS))]
     if totals := report.result("total_changes"):
         return [*_total_changes(report, totals), _withheld(report)]
     if report.result("step_change") is None:
@@ -92,7 +95,7 @@ def _diff(report: Report) -> list[str]:
     phases = _folded("Phases", table(rows, {"name": "Phase", **heads}, unit_of="before_ns"))
     ops = _folded("Operators", table(ops, {"name": "Operator", **heads}, limit=MOST_ROWS, unit_of="before_ns"))
     calls = _folded("Calls that explain the change", call_table(report.result("call_changes").rows))
-    return [steps, *_outcome(report), phases, calls, ops]
+    return [steps, escaped(runs_line(report)), *_outcome(report), phases, calls, ops]
 
 
 def _outcome(report: Report) -> list[str]:

@@ -126,7 +126,7 @@ def main() -> int:
     for name in options.pairs or PAIRS:
         say(name)
         printed = finished([__file__, "--measure", name, "--repeats", str(options.repeats)])[0]
-        outcomes.append(outcome(json.loads(printed.splitlines()[-1])))
+        outcomes.append(outcome([json.loads(printed.splitlines()[-1])]))
     heads = ("pair", "first finding", "before, ms", "predicted saving", "measured", "error", "allowed", "")
     print(f"{processor()}, {os.cpu_count()} cores; torch {version('torch')}, one thread; {options.repeats} repeats.", end="\n\n")
     print(table(heads, [each.row() for each in outcomes]))

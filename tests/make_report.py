@@ -206,7 +206,7 @@ def diff_report_of(before: Path, after: Path) -> Report:
 
 
 def diff_report_on(before: Trace, after: Trace) -> Report:
-    return diff_report(run(diffs_for(before, after), before, after), before, after)
+    return diff_report(run(diffs_for([before], [after]), [before], [after]), [before], [after])
 
 
 def jax(faster_by: float = 0) -> Trace:

@@ -55,4 +55,4 @@ def test_every_analysis_answers_or_says_what_is_missing(before: list[Event], aft
     sections = run(ANALYSES, old)
     assert [(section.result is None) != (section.missing is None) for section in sections] == [True] * len(ANALYSES)
     assert run_verdict(sections).sentence.template
-    assert diff_verdict(run(DIFFS, old, new)).sentence.template
+    assert diff_verdict(run(DIFFS, [old], [new])).sentence.template

@@ -50,7 +50,7 @@ def whole(call: Any) -> float:
 
 def told(before: Trace, after: Trace) -> list[tuple[tuple[str, ...], float, str]]:
     """Paths with their change in us, and its word; without OWN and REST."""
-    rows = call_changes(before, after).rows
+    rows = call_changes([before], [after]).rows
     return [(p, c / 1000, s) for p, c, s in zip(rows["path"], rows["change_ns"], rows["status"], strict=True) if p]
 
 
@@ -64,7 +64,7 @@ def test_where_the_change_spreads_the_call_around_it_is_told_with_what_changed_i
     before = run(("sampling", 5, ("aten::a", 14), ("aten::b", 13), ("aten::c", 12), ("aten::d", 11)), ("aten::mm", 20))
     after = run(("sampling", 4, ("aten::a", 4), ("aten::b", 4), ("aten::c", 4), ("aten::d", 4)), ("aten::mm", 20))
     assert told(before, after) == [(("sampling",), -35, "changed")]
-    row = call_changes(before, after).rows.iloc[0]
+    row = call_changes([before], [after]).rows.iloc[0]
     assert (row["before_self_ns"], row["after_self_ns"], row["self_change_ns"]) == (5_000, 4_000, -1_000)
     assert row["inside"] == (("aten::a", -10_000), ("aten::b", -9_000), ("aten::c", -8_000))
 
@@ -79,7 +79,7 @@ def test_a_call_in_anothers_place_is_a_change_of_the_one_around_both():
     before = run(("fwd", 5, ("aten::linear", 60)), ("aten::mm", 20))
     after = run(("fwd", 5, ("Torch-Compiled Region: 0/0", 20)), ("aten::mm", 20))
     assert told(before, after) == [(("fwd",), -40, "changed")]
-    assert call_changes(before, after).rows.iloc[0]["inside"] == (
+    assert call_changes([before], [after]).rows.iloc[0]["inside"] == (
         ("aten::linear", -60_000),
         ("Torch-Compiled Region: 0/0", 20_000),
     )
@@ -103,7 +103,7 @@ def test_a_call_that_was_only_put_around_others_is_passed_over():
 def test_calls_are_aligned_by_canonical_names():
     before = run(("/a/one/net.py(1): forward", 2, ("aten::add.Tensor", 50)), ("aten::mm", 20))
     after = run(("/b/two/net.py(7): forward", 2, ("aten::add", 20)), ("aten::mm", 20))
-    row = call_changes(before, after).rows.iloc[0]
+    row = call_changes([before], [after]).rows.iloc[0]
     assert (row["path"], row["was"], row["change_ns"]) == (
         ("/b/two/net.py(7): forward", "aten::add"),
         "aten::add.Tensor",
@@ -113,7 +113,7 @@ def test_calls_are_aligned_by_canonical_names():
 
 def test_the_steps_own_time_and_what_is_in_no_row_are_told():
     before = run(("aten::mm", 50), ("aten::add", 10), own=20)
-    rows = call_changes(before, run(("aten::mm", 20), ("aten::add", 11), own=25)).rows
+    rows = call_changes([before], [run(("aten::mm", 20), ("aten::add", 11), own=25)]).rows
     assert rows[["name", "change_ns", "path"]].values.tolist() == [
         ["aten::mm", -30_000, ("aten::mm",)], [OWN, 5_000, ()], [REST, 1_000, ()],
     ]  # fmt: skip
@@ -123,7 +123,7 @@ def test_the_steps_own_time_and_what_is_in_no_row_are_told():
 
 def test_a_run_against_itself_has_no_row_but_these():
     trace = run(("aten::mm", 50), ("aten::add", 10))
-    result = call_changes(trace, trace)
+    result = call_changes([trace], [trace])
     assert result.rows[["name", "change_ns"]].values.tolist() == [[OWN, 0], [REST, 0]]
     assert not result.stands_out
 

@@ -49,13 +49,13 @@ def test_operators_of_another_tool_are_refused_with_its_name(table):
 
 
 def test_two_recordings_without_steps_are_compared_by_their_totals():
-    assert diffs_for(PYTORCH, PYTORCH) == DIFFS
-    assert [diffs_for(*pair) for pair in [(JAX, JAX), (SNAPSHOT_ALONE, SNAPSHOT_ALONE), (SNAPSHOT_ALONE, PYTORCH)]] == [
+    assert diffs_for([PYTORCH], [PYTORCH]) == DIFFS
+    assert [diffs_for([a], [b]) for a, b in [(JAX, JAX), (SNAPSHOT_ALONE, SNAPSHOT_ALONE), (SNAPSHOT_ALONE, PYTORCH)]] == [
         TOTALS
     ] * 3
 
 
 @pytest.mark.parametrize("other", [PYTORCH, SNAPSHOT_ALONE, ONNX], ids=["torch.profiler", "key_averages", "ONNX"])
 def test_recordings_of_two_tools_are_not_compared(other):
-    with pytest.raises(MissingData, match=r"of JAX/XLA, the second of .*compare two recordings of one tool"):
-        diffs_for(JAX, other)
+    with pytest.raises(MissingData, match=r"of .*, another of .*compare recordings of one tool"):
+        diffs_for([JAX], [other])

@@ -15,7 +15,7 @@ def shown(kind: str) -> dict[str, str]:
 
 
 def test_a_run_shows_its_step_with_the_interval_of_its_mean():
-    assert shown("trace")["Step time, mean"] == "955 us|95 % CI 948.3 to 961.7; 12 steps"
+    assert shown("trace")["Step time, mean"] == "955 us|95 % CI 947.6 to 962.4; 12 steps"
 
 
 def test_a_bundle_shows_the_step_without_the_profiler_and_the_throughput_then():
@@ -72,7 +72,7 @@ def test_a_diff_compares_the_mean_the_median_and_the_steps_without_the_profiler(
     ]
     assert rows == [
         ["Step time, mean", "955.0 us", "465.0 us", "-490.0 us", "-51 %", "faster"],
-        ["Step time, median", "955.0 us", "465.0 us", "-490.0 us", "-51 %", ""],
+        ["Step time, median", "955.0 us", "465.0 us", "-490.0 us", "-51 %", "faster"],
         ["Without the profiler, median", "510.0 us", "255.0 us", "-255.0 us", "-50 %", ""],
     ]
     assert len(step_changes(reports()["bare diff"])) == 2
@@ -114,10 +114,10 @@ def test_savings_without_the_profiler_shrink_as_the_step_does_and_only_on_the_ho
     assert reports()["gpu"].findings == ()
 
 
-def test_runs_that_cannot_be_compared_get_no_verdict_word():
+def test_of_runs_that_cannot_be_compared_no_change_is_told():
     mixed = reports()["mixed diff"]
     assert not mixed.result("comparability").comparable
-    assert {change.word for change in step_changes(mixed)} == {""}
+    assert step_changes(mixed) == []
 
 
 def test_another_tools_trace_shows_how_busy_its_devices_are_and_how_much_it_names():

@@ -18,7 +18,7 @@ def run(linear_us: float, name: str = "Linear_0", kernel_us: float = 0) -> Trace
 
 
 def test_modules_are_compared_by_step_with_what_is_inside_them():
-    found = module_changes(run(40), run(30))
+    found = module_changes([run(40)], [run(30)])
     assert found.time == HOST
     assert found.rows[["name", "before_ns", "after_ns", "change_ns", "status"]].values.tolist() == [
         ["MLP_0.Linear_0", 40_000, 30_000, -10_000, "changed"], ["MLP_0", 80_000, 80_000, 0, "within_noise"],
@@ -26,13 +26,13 @@ def test_modules_are_compared_by_step_with_what_is_inside_them():
 
 
 def test_where_both_have_a_gpu_the_work_that_is_launched_there_is_compared():
-    found = module_changes(run(40, kernel_us=50), run(40, kernel_us=35))
+    found = module_changes([run(40, kernel_us=50)], [run(40, kernel_us=35)])
     assert found.time == DEVICE
     assert found.rows["change_ns"].tolist() == [-15_000, -15_000]
 
 
 def test_a_module_that_only_got_another_number_is_the_same():
-    rows = module_changes(run(40, "Linear_3"), run(30, "Linear_0")).rows
+    rows = module_changes([run(40, "Linear_3")], [run(30, "Linear_0")]).rows
     assert rows.iloc[0][["name", "was", "change_ns"]].tolist() == ["MLP_0.Linear_0", "MLP_0.Linear_3", -10_000]
 
 
@@ -43,10 +43,10 @@ def test_modules_that_are_in_no_row_are_counted():
         ]
 
     many = make_trace(loop([100] * 4, part))
-    found = module_changes(many, many)
+    found = module_changes([many], [many])
     assert (len(found.rows), found.left_out) == (999, 201)
 
 
 def test_without_frames_of_modules_on_one_side_nothing_is_told():
     with pytest.raises(MissingData, match="with_stack=True"):
-        module_changes(run(40), make_trace(loop([100] * 4, lambda start, end: [op("a", start, end)])))
+        module_changes([run(40)], [make_trace(loop([100] * 4, lambda start, end: [op("a", start, end)]))])

@@ -17,14 +17,14 @@ def run(mm_us: float, *extra: str, steps: int = 4) -> Trace:
 
 
 def test_a_run_against_itself_has_no_changed_row():
-    found = op_changes(run(40, "aten::add"), run(40, "aten::add"))
+    found = op_changes([run(40, "aten::add")], [run(40, "aten::add")])
     assert found.ops["status"].tolist() == ["within_noise"] * 3
     assert found.ops["change_ns"].tolist() == [0, 0, 0]
     assert found.kernels.empty
 
 
 def test_the_largest_change_comes_first_and_all_add_up_to_that_of_the_step():
-    found = op_changes(run(40, "aten::add"), run(20, "aten::mul"))
+    found = op_changes([run(40, "aten::add")], [run(20, "aten::mul")])
     assert list(zip(found.ops["name"], found.ops["change_ns"], found.ops["status"], strict=True)) == [
         (OUTSIDE_LABEL, 20_000, "changed"), ("aten::mm", -20_000, "changed"),
         ("aten::add", -10_000, "removed"), ("aten::mul", 10_000, "added"),
@@ -33,12 +33,12 @@ def test_the_largest_change_comes_first_and_all_add_up_to_that_of_the_step():
 
 
 def test_runs_of_different_length_compare_by_step():
-    rows = op_changes(run(40, steps=8), run(30, steps=4)).ops.set_index("name")
+    rows = op_changes([run(40, steps=8)], [run(30, steps=4)]).ops.set_index("name")
     assert rows.loc["aten::mm", ["before_ns", "after_ns", "change_ns"]].tolist() == [40_000, 30_000, -10_000]
 
 
 def test_too_few_steps_say_so():
-    assert set(op_changes(run(40, steps=3), run(20, steps=4)).ops["status"]) == {"too_few_steps"}
+    assert set(op_changes([run(40, steps=3)], [run(20, steps=4)]).ops["status"]) == {"too_few_steps"}
 
 
 def test_a_kernel_that_varies_is_within_noise():
@@ -47,9 +47,9 @@ def test_a_kernel_that_varies_is_within_noise():
         work = [kernel("gemm", 100 * i + 2, 100 * i + 2 + us, correlation=100 * i + 1) for i, us in enumerate(times)]
         return make_trace(events, work)
 
-    noisy = op_changes(trace([10, 30, 10, 30]), trace([30, 10, 30, 10])).kernels.iloc[0]
+    noisy = op_changes([trace([10, 30, 10, 30])], [trace([30, 10, 30, 10])]).kernels.iloc[0]
     assert (noisy["before_ns"], noisy["after_ns"], noisy["status"]) == (20_000, 20_000, "within_noise")
-    real = op_changes(trace([30, 31, 30, 31]), trace([10, 11, 10, 11])).kernels.iloc[0]
+    real = op_changes([trace([30, 31, 30, 31])], [trace([10, 11, 10, 11])]).kernels.iloc[0]
     assert (real["name"], real["change_ns"], real["status"]) == ("gemm", pytest.approx(-20_000), "changed")
 
 
@@ -70,7 +70,7 @@ def conv(*kernels: tuple[str, float], op_name: str = "aten::conv2d", inner: str 
 
 
 def test_a_kernel_that_takes_anothers_place_is_a_change_of_their_operator():
-    found = op_changes(conv(("implicit_gemm", 40), ("relu", 5)), conv(("winograd", 25), ("relu", 5)))
+    found = op_changes([conv(("implicit_gemm", 40), ("relu", 5))], [conv(("winograd", 25), ("relu", 5))])
     row = found.device.iloc[0]
     assert (row["name"], row["before_ns"], row["after_ns"]) == ("aten::cudnn_convolution", 45_000, 30_000)
     assert (row["kernels_removed"], row["kernels_added"]) == (("implicit_gemm",), ("winograd",))
@@ -81,14 +81,14 @@ def test_a_kernel_that_takes_anothers_place_is_a_change_of_their_operator():
 
 
 def test_an_operator_that_only_one_side_has_gives_its_work_to_the_one_around_it_that_both_have():
-    found = op_changes(conv(("implicit_gemm", 40)), conv(("winograd", 25), inner="aten::miopen_convolution"))
+    found = op_changes([conv(("implicit_gemm", 40))], [conv(("winograd", 25), inner="aten::miopen_convolution")])
     assert found.device[["name", "change_ns", "replaced"]].values.tolist() == [
         ["aten::conv2d", -15_000, "implicit_gemm → winograd"],
     ]  # fmt: skip
 
 
 def test_kernels_of_other_tiles_share_a_row_and_it_says_how_often_each_side_runs_them():
-    found = op_changes(conv(("sgemm_128x64_tn", 20), ("sgemm_64x64_tn", 10)), conv(("sgemm_32x32_tn", 24)))
+    found = op_changes([conv(("sgemm_128x64_tn", 20), ("sgemm_64x64_tn", 10))], [conv(("sgemm_32x32_tn", 24))])
     row = found.kernels.iloc[0]
     assert (row["name"], row["was"], row["change_ns"]) == ("sgemm_32x32_tn", "sgemm_128x64_tn and 1 more", -6_000)
     assert row["names_before"] == ("sgemm_128x64_tn", "sgemm_64x64_tn")
@@ -97,6 +97,6 @@ def test_kernels_of_other_tiles_share_a_row_and_it_says_how_often_each_side_runs
 
 def test_work_that_no_step_launched_is_in_no_row_and_is_told():
     stray = make_trace(loop([100] * 4, lambda start, end: [op("a", start, end)]), [kernel("late", 10, 50)])
-    found = op_changes(stray, run(40))
+    found = op_changes([stray], [run(40)])
     assert found.kernels.empty
     assert (found.before_outside_ns, found.after_outside_ns) == (40_000, 0)

@@ -50,7 +50,7 @@ SLOW, SAMPLED, BOTH = recorded(400, 200), recorded(60, 200), recorded(60, 50)
 
 
 def test_what_the_only_finding_that_is_gone_was_to_save_stands_beside_what_was_measured():
-    found = outcome(SLOW, SAMPLED)
+    found = outcome([SLOW], [SAMPLED])
     assert statuses(found) == {SAMPLING: "gone", OPTIMIZER: "still_there"}
     first = found.fates[0].finding
     assert found.profiled is not None
@@ -61,7 +61,7 @@ def test_what_the_only_finding_that_is_gone_was_to_save_stands_beside_what_was_m
 
 
 def test_without_the_profiler_the_range_shrinks_as_the_expected_saving_does():
-    found = outcome(SLOW, SAMPLED)
+    found = outcome([SLOW], [SAMPLED])
     assert found.profiled
     assert found.profiled.predicted
     assert found.unprofiled
@@ -74,12 +74,12 @@ def test_without_the_profiler_the_range_shrinks_as_the_expected_saving_does():
 
 
 def test_a_bare_trace_has_no_steps_without_the_profiler():
-    found = outcome(recorded(400, 200, unprofiled_step_ns=()), SAMPLED)
+    found = outcome([recorded(400, 200, unprofiled_step_ns=())], [SAMPLED])
     assert (found.unprofiled, found.word) == (None, "as_predicted")
 
 
 def test_two_at_once_are_held_against_what_was_predicted_of_both_together():
-    found = outcome(SLOW, BOTH)
+    found = outcome([SLOW], [BOTH])
     assert statuses(found) == {SAMPLING: "gone", OPTIMIZER: "gone"}
     assert found.profiled
     assert found.profiled.predicted
@@ -89,7 +89,7 @@ def test_two_at_once_are_held_against_what_was_predicted_of_both_together():
 
 
 def test_two_that_were_not_predicted_together_are_not_added_up():
-    found = outcome(recorded(400, 200, loop=45), recorded(60, 200, loop=0))
+    found = outcome([recorded(400, 200, loop=45)], [recorded(60, 200, loop=0)])
     assert statuses(found) == {SAMPLING: "gone", OPTIMIZER: "still_there", "repeated_ops:output": "gone"}
     assert found.profiled
     assert (found.profiled.predicted, found.profiled.measured_ns, found.word) == (None, 385_000, None)
@@ -97,20 +97,20 @@ def test_two_that_were_not_predicted_together_are_not_added_up():
 
 
 def test_where_nothing_is_gone_there_is_nothing_to_compare():
-    found = outcome(SLOW, SLOW)
+    found = outcome([SLOW], [SLOW])
     assert set(statuses(found).values()) == {"still_there"}
     assert (found.profiled, found.unprofiled, found.word) == (None, None, None)
     assert told(found) == "What the first report found is still there; none of its changes shows in the second run."
 
 
 def test_of_a_second_run_with_new_findings_nothing_was_predicted():
-    found = outcome(BOTH, SLOW)
+    found = outcome([BOTH], [SLOW])
     assert set(statuses(found).values()) == {"new"}
     assert told(found) == "The first report has no change that saves time, so nothing was predicted."
 
 
 def test_runs_that_cannot_be_compared_get_no_word():
-    found = outcome(recorded(400, 200, samples_per_step=64), recorded(60, 200, samples_per_step=32))
+    found = outcome([recorded(400, 200, samples_per_step=64)], [recorded(60, 200, samples_per_step=32)])
     assert statuses(found)[SAMPLING] == "gone"
     assert (found.comparable, found.profiled, found.word) == (False, None, None)
     assert told(found) == (
@@ -120,14 +120,14 @@ def test_runs_that_cannot_be_compared_get_no_word():
 
 def test_too_few_steps_tell_nothing():
     few = {"steps": 3, "unprofiled_step_ns": ()}
-    found = outcome(recorded(400, 200, **few), recorded(60, 200, **few))
+    found = outcome([recorded(400, 200, **few)], [recorded(60, 200, **few)])
     assert found.word == "cannot_be_told"
     assert told(found).startswith("Finding 1 of the first report is gone. There are too few steps to tell whether")
     assert told(found).endswith("-340 µs measured.")
 
 
 def test_a_step_that_got_slower_elsewhere_saved_less_and_its_phase_says_why():
-    found = outcome(SLOW, recorded(60, 200, rest=500))
+    found = outcome([SLOW], [recorded(60, 200, rest=500)])
     assert found.word == "less_than_predicted"
     assert ", yet the step is no shorter: " in told(found)
     why = phase_text(found)
@@ -138,7 +138,7 @@ def test_a_step_that_got_slower_elsewhere_saved_less_and_its_phase_says_why():
 def test_without_findings_on_either_side_there_is_no_outcome():
     plain = make_trace([step(i, 100 * i, 100 * i + 90) for i in range(6)], [op("aten::mm", 10, 40)])
     with pytest.raises(MissingData, match="Neither run"):
-        outcome(plain, plain)
+        outcome([plain], [plain])
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_the_word_says_whether_the_measured_interval_meets_the_predicted_range(l
 def test_on_recordings_of_real_fixes_the_cause_is_gone_and_held_against_its_prediction(pair: str):
     before, after = load(PAIRS / f"{pair}_before"), load(PAIRS / f"{pair}_after")
     assert before.manifest is not None
-    found = outcome(before, after)
+    found = outcome([before], [after])
     assert statuses(found)[before.manifest.program["cause"]] == "gone"
     assert found.fates[0].status == "gone"
     if found.comparable:
@@ -172,7 +172,7 @@ def test_on_recordings_of_real_fixes_the_cause_is_gone_and_held_against_its_pred
 
 
 def test_of_the_dqn_one_finding_is_gone_and_the_other_still_there():
-    found = outcome(load(PAIRS / "dqn_before"), load(PAIRS / "dqn_after"))
+    found = outcome([load(PAIRS / "dqn_before")], [load(PAIRS / "dqn_after")])
     assert statuses(found) == {SAMPLING: "gone", OPTIMIZER: "still_there"}
     assert found.unprofiled
     assert found.unprofiled.predicted

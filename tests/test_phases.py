@@ -1,5 +1,6 @@
 import math
 
+import pytest
 from make_trace import annotation, loop, make_trace, op, phase
 
 from longpole.analyze.analyses.phases import phases
@@ -21,7 +22,8 @@ def test_phases_add_up_to_each_step_exactly():
 
 def test_the_interval_of_a_phase_holds_its_mean():
     row = phases(make_trace(loop([100, 120, 140, 160], half_and_half))).rows.iloc[0]
-    assert 50_000 < row["low_ns"] < 65_000 < row["high_ns"] < 80_000
+    assert row["low_ns"] == pytest.approx(65_000 - 20_543, abs=10)  # 3.182 times 6,455
+    assert row["high_ns"] == pytest.approx(65_000 + 20_543, abs=10)
 
 
 def test_too_few_steps_have_no_interval():

@@ -74,7 +74,7 @@ def test_a_run_leads_with_its_verdict_and_lists_its_changes():
 def test_a_diff_leads_with_its_verdict_and_the_step():
     lines = plain(text("diff")).split("\n")
     assert lines[0] == "## 2.05x faster: 955 us -> 465 us per step"
-    assert "| Step time, mean | 955.0 us | 465.0 us | -490.0 us | -51 % | -499.2 to -480.8 | faster |" in lines
+    assert "| Step time, mean | 955.0 us | 465.0 us | -490.0 us | -51 % | -499.9 to -480.1 | faster |" in lines
     assert "| sampling | 400.0 | 60.0 | -340.0 | changed |" in lines
     assert "| act | 100.0 | 100.0 | 0.0 | within noise |" in lines
 

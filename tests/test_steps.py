@@ -14,7 +14,8 @@ def test_the_statistics_are_over_whole_steps():
     assert (found.mean_ns, found.median_ns, found.max_ns) == (115_000, 115_000, 130_000)
     assert found.p95_ns == pytest.approx(128_500)  # between 120 and 130, 0.85 of the way
     assert found.interval is not None
-    assert 100_000 < found.interval.low < 115_000 < found.interval.high < 130_000
+    assert found.interval.low == pytest.approx(115_000 - 20_543, abs=10)  # t of 3 degrees of freedom, 3.182, times 6,455
+    assert found.interval.high == pytest.approx(115_000 + 20_543, abs=10)
     assert found.statistics["value_ns"].tolist() == pytest.approx([115_000, 115_000, 128_500, 130_000])
 
 

@@ -30,7 +30,7 @@ def steps(count: int) -> dict[str, object]:
 
 def test_snapshots_that_know_their_steps_are_compared_per_step():
     found = total_changes(
-        make_snapshot(steps(10), average("aten::mm", 10, 600)), make_snapshot(steps(20), average("aten::mm", 20, 600))
+        [make_snapshot(steps(10), average("aten::mm", 10, 600))], [make_snapshot(steps(20), average("aten::mm", 20, 600))]
     )
     row = found.host.iloc[0]
     assert found.per_step
@@ -39,14 +39,14 @@ def test_snapshots_that_know_their_steps_are_compared_per_step():
 
 
 def test_without_steps_on_both_sides_totals_are_compared():
-    found = total_changes(make_snapshot(steps(10), average("aten::mm", 10, 600)), make_snapshot(average("aten::mm", 20, 300)))
+    found = total_changes([make_snapshot(steps(10), average("aten::mm", 10, 600))], [make_snapshot(average("aten::mm", 20, 300))])
     assert not found.per_step
     assert found.host[["before_ns", "after_ns"]].iloc[0].tolist() == [600_000, 300_000]
 
 
 def test_nothing_is_called_real_and_what_came_or_went_is_named():
     found = total_changes(
-        make_snapshot(average("a", 1, 30), average("b", 1, 20)), make_snapshot(average("a", 1, 10), average("c", 1, 5))
+        [make_snapshot(average("a", 1, 30), average("b", 1, 20))], [make_snapshot(average("a", 1, 10), average("c", 1, 5))]
     )
     assert found.host[["name", "status"]].to_numpy().tolist() == [["a", "totals_only"], ["b", "removed"], ["c", "added"]]
     assert found.host["low_change_ns"].isna().all()
@@ -54,34 +54,34 @@ def test_nothing_is_called_real_and_what_came_or_went_is_named():
 
 def test_a_snapshot_is_compared_with_a_trace_by_the_same_rows():
     trace = make_trace([step(1, 0, 100), step(2, 100, 200)], [op("aten::mm", 10, 50), op("aten::mm", 110, 150)])
-    found = total_changes(make_snapshot(steps(1), average("aten::mm", 1, 60)), trace)
+    found = total_changes([make_snapshot(steps(1), average("aten::mm", 1, 60))], [trace])
     rows = found.host.set_index("name")
     assert rows.loc["aten::mm", ["before_ns", "after_ns"]].tolist() == [60_000, 40_000]
     assert rows.loc["ProfilerStep*", "after_ns"] == 60_000
 
 
 def test_device_work_is_compared_by_name():
-    found = total_changes(make_snapshot(kernel_average("gemm", 1, 30)), make_snapshot(kernel_average("gemm", 1, 10)))
+    found = total_changes([make_snapshot(kernel_average("gemm", 1, 30))], [make_snapshot(kernel_average("gemm", 1, 10))])
     assert found.device[["name", "change_ns"]].to_numpy().tolist() == [["gemm", -20_000]]
 
 
 def test_ranges_of_one_tool_are_compared_by_self_time_and_device_time():
     before = make_ranges(on_thread("f", 0, 100), on_thread("g", 0, 40), on_device("fusion", 0, 60))
-    found = total_changes(before, make_ranges(on_thread("f", 0, 100), on_device("fusion", 0, 20)))
+    found = total_changes([before], [make_ranges(on_thread("f", 0, 100), on_device("fusion", 0, 20))])
     assert found.host[["name", "change_ns"]].to_numpy().tolist() == [["f", 40_000], ["g", -40_000]]
     assert found.device_total.change_share == pytest.approx(-2 / 3)
     assert not found.per_step
 
 
 def test_a_share_of_nothing_is_unknown():
-    found = total_changes(make_snapshot(average("a", 1, 0)), make_snapshot(average("a", 1, 5)))
+    found = total_changes([make_snapshot(average("a", 1, 0))], [make_snapshot(average("a", 1, 5))])
     assert math.isnan(found.host_total.change_share)
 
 
 def test_asynchronous_ranges_alone_have_nothing_to_add_up():
     waits = make_ranges(asynchronous("AllReduce", 0, 10))
     with pytest.raises(MissingData, match="nothing to add up"):
-        total_changes(waits, waits)
+        total_changes([waits], [waits])
     assert sentence(diff_report_on(waits, waits).verdict.sentence) == "Nothing can be told of this recording"
 
 
@@ -113,6 +113,6 @@ def test_the_json_has_the_rows_and_says_why_there_is_no_step():
 
 
 def test_names_that_are_only_written_differently_share_a_row_and_it_says_so():
-    found = total_changes(make_snapshot(average("aten::add.Tensor", 10, 600)), make_snapshot(average("aten::add", 10, 500)))
+    found = total_changes([make_snapshot(average("aten::add.Tensor", 10, 600))], [make_snapshot(average("aten::add", 10, 500))])
     assert found.host[["name", "was", "change_ns"]].values.tolist() == [["aten::add", "aten::add.Tensor", -100_000]]
     assert change_table(found.host, 5).rows == (("aten::add", "600.0", "500.0", "\u2212100.0", "aten::add.Tensor"),)

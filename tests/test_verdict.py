@@ -16,7 +16,7 @@ def verdict(*events: list[Event]) -> Verdict:
 
 
 def change(before: Trace, after: Trace) -> Verdict:
-    return diff_verdict(run(DIFFS, before, after))
+    return diff_verdict(run(DIFFS, [before], [after]))
 
 
 def one_op(share: float, durations: tuple[float, ...] = (100,) * 10) -> list[Event]:
@@ -101,7 +101,7 @@ def test_a_faster_run_is_called_so_with_the_phase_that_did_it():
         def parts(start: float, end: float) -> list[Event]:
             return [phase("sampling", start, start + width), op("aten::mm", start, end)]
 
-        return make_trace(loop([40 + width] * 4, parts))
+        return make_trace(loop([40 + width] * 6, parts))
 
     found = change(trace(60), trace(10))
     assert (found.tag, found.bound, found.confidence) == ("Faster", "faster", "high")
@@ -110,7 +110,7 @@ def test_a_faster_run_is_called_so_with_the_phase_that_did_it():
 
 
 def test_a_slower_run_has_its_ratio_the_other_way_round():
-    found = change(make_trace(one_op(1, (50,) * 4)), make_trace(one_op(1, (100,) * 4)))
+    found = change(make_trace(one_op(1, (50,) * 6)), make_trace(one_op(1, (100,) * 6)))
     assert (found.tag, found.sentence.values["speedup_ratio"]) == ("Slower", 2)
 
 
@@ -125,7 +125,7 @@ def test_a_run_against_itself_is_within_noise():
 
 
 def test_too_few_steps_cannot_tell():
-    found = change(make_trace(one_op(1, (100,) * 3)), make_trace(one_op(1, (50,) * 4)))
+    found = change(make_trace(one_op(1, (100,) * 5)), make_trace(one_op(1, (50,) * 6)))
     assert (found.tag, found.confidence) == ("Too few steps", "low")
 
 

@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 
 from ..step_paths import ROOT, StepPaths, step_paths
-from ..trace import Ids, Trace
+from ..trace import Ids
 from .changes import changes
 from .matched_changes import was
 from .matching import Match, matches, same_kind
+from .sides import Side, compared, typical
 
 MOST_SHARE = 0.8  # of what changes in a call: one or two calls inside it that hold so much of it explain it better
 NOTABLE_SHARE = 0.05  # of what changes in the step: less is not worth a row
@@ -49,9 +50,9 @@ class CallChanges:
         return any(self.rows["path"])
 
 
-def call_changes(before: Trace, after: Trace) -> CallChanges:
-    """The lowest calls that explain the change of the mean step."""
-    return CallChanges(rows_of(step_paths(before), step_paths(after)))
+def call_changes(before: Side, after: Side) -> CallChanges:
+    """The lowest calls that explain the change of the mean step; of several runs a side between the typical ones."""
+    return CallChanges(rows_of(*(step_paths(typical(compared(side))) for side in (before, after))))
 
 
 def rows_of(before: StepPaths, after: StepPaths) -> pd.DataFrame:
@@ -59,7 +60,7 @@ def rows_of(before: StepPaths, after: StepPaths) -> pd.DataFrame:
     aligned = Alignment(before, after)
     lowest, split = lowest_calls(aligned)
     found = [*lowest, _joined(OWN, split), _others(aligned, split)]
-    rows = changes(*(_per_step(paths, [call.nodes[side] for call in found]) for side, paths in enumerate((before, after))))
+    rows = changes(*([_per_step(paths, [call.nodes[side] for call in found])] for side, paths in enumerate((before, after))))
     is_rest = rows["name"] == len(found) - 1
     rows = pd.concat([rows[~is_rest], rows[is_rest]], ignore_index=True)
     own = [found[place] for place in rows["name"]]

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..facts import Facts, Value, facts, is_decisive
-from ..trace import Trace
+from .sides import Side
 
 NOT_TOLD = "–"
 SAME, DIFFERENT, UNKNOWN = "same", "different", "unknown"
@@ -45,9 +45,9 @@ class Comparability:
         return self.rows[~self.rows["decisive"] & (self.rows["status"] == DIFFERENT)]
 
 
-def comparability(before: Trace, after: Trace) -> Comparability:
-    """Compare the facts of two recordings."""
-    return comparability_of([facts(before)], [facts(after)])
+def comparability(before: Side, after: Side) -> Comparability:
+    """Compare the facts of the recordings of two sides."""
+    return comparability_of(*([facts(trace) for trace in side] for side in (before, after)))
 
 
 def comparability_of(before: Sequence[Facts], after: Sequence[Facts]) -> Comparability:

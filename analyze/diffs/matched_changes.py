@@ -7,18 +7,20 @@ import pandas as pd
 from .changes import changes
 from .matching import Match, matches
 
+Tables = Sequence[pd.DataFrame]  # (steps × names), one a run
 MOST_ROWS = 1000  # built-in functions and ranges can have a name for every call; the smallest share a row then
 SMALLER = "({} smaller)"
 
 
-def matched_changes(before: pd.DataFrame, after: pd.DataFrame, most: int = MOST_ROWS) -> pd.DataFrame:
+def matched_changes(before: Tables, after: Tables, most: int = MOST_ROWS) -> pd.DataFrame:
     """Rows as in `changes`, and names_before, names_after: tuples of the names that a row stands for, the largest first.
 
-    `name` is what the second table calls it; `was` what the first one does, where that is something else, and else empty. Of
+    `name` is what the second side calls it; `was` what the first one does, where that is something else, and else empty. Of
     more than `most` rows the smallest share one, whose names are not told.
     """
-    found = matches(_largest_first(before), _largest_first(after))
-    kept, rest = _parted(found, before.mean(), after.mean(), most)
+    means = [_mean(tables) for tables in (before, after)]
+    found = matches(*map(_largest_first, means))
+    kept, rest = _parted(found, means[0], means[1], most)
     shared = SMALLER.format(f"{len(rest):,}")
     names = {match.name: match.name for match in kept} | {match.name: shared for match in rest}
     rows = changes(
@@ -45,9 +47,14 @@ def listed(names: Sequence[str], most: int = 1) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _largest_first(table: pd.DataFrame) -> list[str]:
-    order = (-table.mean().to_numpy()).argsort(kind="stable")
-    return [table.columns[place] for place in order]
+def _mean(tables: Tables) -> "pd.Series[float]":
+    """Of each name per step, the mean of the runs."""
+    return pd.concat([table.mean() for table in tables], axis=1).fillna(0.0).mean(axis=1)
+
+
+def _largest_first(mean: "pd.Series[float]") -> list[str]:
+    order = (-mean.to_numpy()).argsort(kind="stable")
+    return [str(mean.index[place]) for place in order]
 
 
 def _parted(
@@ -65,7 +72,7 @@ def _parted(
     return ranked[: most - 1], ranked[most - 1 :]
 
 
-def _renamed(table: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
+def _renamed(tables: Tables, names: dict[str, str]) -> list[pd.DataFrame]:
     """Columns by their new names; those that share one are added up."""
-    renamed = table.rename(columns=names)
-    return renamed if renamed.columns.is_unique else renamed.T.groupby(level=0, sort=False).sum().T
+    renamed = [table.rename(columns=names) for table in tables]
+    return [table if table.columns.is_unique else table.T.groupby(level=0, sort=False).sum().T for table in renamed]

@@ -1,6 +1,6 @@
 """Does a step hold or ask for more memory?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from ..step_time import step_time
 from ..timeline import extremes
 from ..trace import Ints, Trace
 from .changes import changes
+from .sides import Side, compared
 
 PEAK, ALLOCATED = "peak", "allocated"
 
@@ -29,11 +30,11 @@ class MemoryChanges:
     untold: tuple[str, ...]
 
 
-def memory_changes(before: Trace, after: Trace) -> MemoryChanges:
+def memory_changes(before: Side, after: Side) -> MemoryChanges:
     """Compare memory per step; MissingData where a recording has none."""
-    old, new = memory_per_step(before), memory_per_step(after)
-    untold = _untold(old, new)
-    rows = changes(old.drop(columns=untold, errors="ignore"), new.drop(columns=untold, errors="ignore"))
+    old, new = ([memory_per_step(trace) for trace in compared(side)] for side in (before, after))
+    untold = _untold([*old, *new])
+    rows = changes(*([table.drop(columns=untold, errors="ignore") for table in side] for side in (old, new)))
     return MemoryChanges(rows.rename(columns=lambda name: name.replace("_ns", "_bytes")), tuple(untold))
 
 
@@ -59,12 +60,9 @@ def _columns(trace: Trace) -> Iterator[tuple[str, Ints]]:
         yield f"{place_name(device)}: {ALLOCATED}", asked[last] - asked[first]
 
 
-def _untold(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    """Peaks that one side does not tell of a place that it has."""
-    sides = (old, new)
+def _untold(tables: Sequence[pd.DataFrame]) -> list[str]:
+    """Peaks that one recording does not tell of a place that it has."""
+    told = {name for table in tables for name in table.columns if name.endswith(PEAK)}
     return sorted(
-        name
-        for this, other in (sides, sides[::-1])
-        for name in set(this.columns) - set(other.columns)
-        if name.endswith(PEAK) and name.replace(PEAK, ALLOCATED) in other.columns
-    )
+        name for name in told if any(name not in table and name.replace(PEAK, ALLOCATED) in table for table in tables)
+    )  # fmt: skip

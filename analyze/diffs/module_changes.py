@@ -10,6 +10,7 @@ from ..grouping import group_sums
 from ..step_time import row_at, step_time
 from ..trace import Trace
 from .matched_changes import matched_changes
+from .sides import Side, compared
 
 HOST, DEVICE = "host", "device"
 
@@ -28,13 +29,13 @@ class ModuleChanges:
     left_out: int
 
 
-def module_changes(before: Trace, after: Trace) -> ModuleChanges:
+def module_changes(before: Side, after: Side) -> ModuleChanges:
     """Compare the time of modules; MissingData where a recording has no frames of them."""
-    time = DEVICE if len(before.device) and len(after.device) else HOST
-    old, new = module_times(before, time), module_times(after, time)
+    time = DEVICE if all(len(trace.device) for trace in (*before, *after)) else HOST
+    old, new = ([module_times(trace, time) for trace in compared(side)] for side in (before, after))
     rows = matched_changes(old, new)
     told = rows[(rows["names_before"].map(len) > 0) | (rows["names_after"].map(len) > 0)]  # of the smallest no sum makes sense
-    names = {*old.columns, *new.columns}.difference(*told["names_before"], *told["names_after"])
+    names = {name for table in (*old, *new) for name in table.columns}.difference(*told["names_before"], *told["names_after"])
     return ModuleChanges(told.reset_index(drop=True), time, len(names))
 
 

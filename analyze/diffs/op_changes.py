@@ -11,6 +11,7 @@ from ..step_time import OUTSIDE, OUTSIDE_LABEL, step_time
 from ..trace import Trace
 from .launched_work import NO_OP, LaunchedWork, launched_work
 from .matched_changes import listed, matched_changes
+from .sides import Side, compared
 
 MOST_KERNELS = 1  # of those that came or went, named in a table
 KERNEL_LENGTH = 48
@@ -40,15 +41,16 @@ class OpChanges:
         return bool((self.device["name"] != NO_OP).any())
 
 
-def op_changes(before: Trace, after: Trace) -> OpChanges:
+def op_changes(before: Side, after: Side) -> OpChanges:
     """Compare self time of operators, and time of device work by name and by operator."""
-    old, new = launched_work(before), launched_work(after)
+    before, after = compared(before), compared(after)
+    old, new = ([launched_work(trace) for trace in side] for side in (before, after))
     return OpChanges(
-        ops=matched_changes(op_times(before), op_times(after)),
+        ops=matched_changes([op_times(trace) for trace in before], [op_times(trace) for trace in after]),
         kernels=_kernels(old, new),
         device=_device(old, new),
-        before_outside_ns=old.outside_ns,
-        after_outside_ns=new.outside_ns,
+        before_outside_ns=sum(work.outside_ns for work in old),
+        after_outside_ns=sum(work.outside_ns for work in new),
     )
 
 
@@ -57,8 +59,8 @@ def op_times(trace: Trace) -> pd.DataFrame:
     return step_time(trace).per_step("name").rename(columns={OUTSIDE: OUTSIDE_LABEL})
 
 
-def _kernels(old: LaunchedWork, new: LaunchedWork) -> pd.DataFrame:
-    rows = matched_changes(old.times, new.times)
+def _kernels(old: Sequence[LaunchedWork], new: Sequence[LaunchedWork]) -> pd.DataFrame:
+    rows = matched_changes([work.times for work in old], [work.times for work in new])
     short = short_names([*rows["name"]])
     named = (rows["names_before"].map(len) > 0) | (rows["names_after"].map(len) > 0)  # what is smaller than all rows is not
     return rows.assign(
@@ -68,16 +70,19 @@ def _kernels(old: LaunchedWork, new: LaunchedWork) -> pd.DataFrame:
     )
 
 
-def _counts(work: LaunchedWork, names: Iterable[Sequence[str]]) -> list[float]:
-    """Of the names of each row, how often a step runs them."""
-    mean = work.counts.mean().to_dict()
-    return [sum(mean[name] for name in own) for own in names]
+def _counts(runs: Sequence[LaunchedWork], names: Iterable[Sequence[str]]) -> list[float]:
+    """Of the names of each row, how often a step runs them, the mean of all runs."""
+    means = [work.counts.mean().to_dict() for work in runs]
+    return [sum(mean.get(name, 0.0) for mean in means for name in own) / len(runs) for own in names]
 
 
-def _device(old: LaunchedWork, new: LaunchedWork) -> pd.DataFrame:
-    ops = old.ops(new.op_names), new.ops(old.op_names)
-    rows = matched_changes(old.op_times(ops[0]), new.op_times(ops[1]))
-    befores, afters = old.kernels_of(ops[0]), new.kernels_of(ops[1])
+def _device(old: Sequence[LaunchedWork], new: Sequence[LaunchedWork]) -> pd.DataFrame:
+    known_before, known_after = (set().union(*(work.op_names for work in side)) for side in (old, new))
+    ops = [work.ops(known_after) for work in old], [work.ops(known_before) for work in new]
+    sides = [list(zip(side, names, strict=True)) for side, names in zip((old, new), ops, strict=True)]
+    times = [[work.op_times(names) for work, names in side] for side in sides]
+    rows = matched_changes(times[0], times[1])
+    befores, afters = ([work.kernels_of(names) for work, names in side] for side in sides)
     pairs = [
         (_merged(befores, names_before), _merged(afters, names_after))
         for names_before, names_after in zip(rows["names_before"], rows["names_after"], strict=True)
@@ -92,11 +97,12 @@ def _device(old: LaunchedWork, new: LaunchedWork) -> pd.DataFrame:
     )
 
 
-def _merged(kernels: Mapping[str, Mapping[str, int]], ops: Sequence[str]) -> list[str]:
-    """Kernels of all these operators, the most time first."""
+def _merged(kernels: Sequence[Mapping[str, Mapping[str, int]]], ops: Sequence[str]) -> list[str]:
+    """Kernels of all these operators in all runs, the most time first."""
     total = Counter[str]()
-    for op in ops:
-        total.update(kernels[op])
+    for of_run in kernels:
+        for op in ops:
+            total.update(of_run.get(op, {}))
     return [name for name, _ in total.most_common()]
 
 

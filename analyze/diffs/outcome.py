@@ -15,6 +15,7 @@ from ..step_time import OTHER
 from ..trace import Trace
 from .comparability import comparability
 from .fates import GONE, Fate, fates
+from .sides import Side, typical
 from .step_change import StepChange, step_change
 
 AS_PREDICTED, LESS, MORE, CANNOT_BE_TOLD = "as_predicted", "less_than_predicted", "more_than_predicted", "cannot_be_told"
@@ -75,9 +76,10 @@ class Outcome:
         return self.decisive.word if self.decisive else None
 
 
-def outcome(before: Trace, after: Trace) -> Outcome:
-    """What became of the findings, and what was predicted beside what was measured."""
-    old, new = (run(analyses_for(trace), trace) for trace in (before, after))
+def outcome(before: Side, after: Side) -> Outcome:
+    """What became of the findings of the typical runs, and what was predicted beside what was measured on all."""
+    first, second = typical(before), typical(after)
+    old, new = (run(analyses_for(trace), trace) for trace in (first, second))
     found = fates(*(ranked(finding for section in sections for finding in section.findings) for sections in (old, new)))
     if not found:
         raise MissingData("Neither run has a finding, so nothing was predicted.")
@@ -86,7 +88,7 @@ def outcome(before: Trace, after: Trace) -> Outcome:
     profiled = unprofiled = None
     if gone and comparable:
         profiled, unprofiled = _comparisons(step_change(before, after), gone, together(old))
-    return Outcome(found, comparable, profiled, unprofiled, _phase_change(before, after, gone) if profiled else None)
+    return Outcome(found, comparable, profiled, unprofiled, _phase_change(first, second, gone) if profiled else None)
 
 
 def _comparisons(step: StepChange, gone: Sequence[Finding], joint: Sequence[Together]) -> tuple[Comparison, Comparison | None]:

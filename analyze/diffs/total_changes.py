@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from ...capture.errors import MissingData
@@ -10,8 +11,9 @@ from ..analyses.op_table import OpTable, op_table
 from ..analyses.slices import SliceTimes, slices
 from ..forms import form
 from ..trace import Trace
-from .changes import TOO_FEW_STEPS
+from .changes import ADDED, REMOVED
 from .matched_changes import matched_changes
+from .sides import Side
 
 TOTALS_ONLY = "totals_only"  # no word for a change: nothing is known of the variation between steps
 
@@ -55,8 +57,14 @@ class TotalChanges:
         return [] if self.per_step else ["The number of steps is not known on both sides, so whole recordings are compared."]
 
 
-def total_changes(before: Trace, after: Trace) -> TotalChanges:
-    """Compare totals by name: of snapshots (also with a trace), or of the ranges of another tool."""
+def total_changes(before: Side, after: Side) -> TotalChanges:
+    """Compare totals by name: of snapshots (also with a trace), or of the ranges of another tool; one run a side."""
+    if max(len(before), len(after)) > 1:
+        raise MissingData("Totals have no statistics that several runs would make better; compare one with one.")
+    return _total_changes(before[0], after[0])
+
+
+def _total_changes(before: Trace, after: Trace) -> TotalChanges:
     whats = ("Self time of all ranges", "Time on devices") if form(before) == "ranges" else ("Self CPU time", "Device time")
     old, new = _totals(before), _totals(after)
     if not any(len(times) for side in (old, new) for times in (side.host, side.device)):
@@ -102,5 +110,6 @@ def _of_ops(table: OpTable) -> _Totals:
 
 
 def _changes(before: pd.Series, after: pd.Series) -> pd.DataFrame:
-    rows = matched_changes(before.to_frame().T, after.to_frame().T)
-    return rows.assign(status=rows["status"].replace(TOO_FEW_STEPS, TOTALS_ONLY))
+    rows = matched_changes([before.to_frame().T], [after.to_frame().T])
+    was, is_now = (rows[side].map(len) > 0 for side in ("names_before", "names_after"))
+    return rows.assign(status=np.select([was & ~is_now, is_now & ~was], [REMOVED, ADDED], TOTALS_ONLY))
