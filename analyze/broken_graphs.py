@@ -56,18 +56,14 @@ def breaks(found: "CompiledRegions") -> Iterator[Proposal]:
 def _problem(found: "CompiledRegions") -> Text:
     """A region that runs inside another was resumed there; others may be compiled apart."""
     values = {"regions_count": round(found.regions_per_step), "ops_count": len(found.eager_ops), "ops": _listed(found.eager_ops)}
-    operators = (
-        f" with {{ops_count}} eager operator{'s' if len(found.eager_ops) > 1 else ''} between them ({{ops}})"
-        if found.eager_ops
-        else ""
-    )
+    operators = " with {ops_count:eager operator} between them ({ops})" if found.eager_ops else ""
     if not found.nested_per_step:
         unless = ": unless they are compiled apart on purpose, a graph break is likely there. Nothing is fused across it."
-        return Text("Each step runs {regions_count} compiled regions" + operators + unless, values)
+        return Text("Each step runs {regions_count:compiled region}" + operators + unless, values)
     inside = ", {nested_count} of them inside another, which is where torch.compile resumes after a graph break."
     more = " Before it run {unsure}; this backend does not mark which of them are compiled." if found.unsure_ops else ""
     more_values = {"nested_count": round(found.nested_per_step), "unsure": _listed(found.unsure_ops)}
-    return Text("Each step runs {regions_count} compiled regions" + operators + inside + more, values | more_values)
+    return Text("Each step runs {regions_count:compiled region}" + operators + inside + more, values | more_values)
 
 
 def _listed(ops: Sequence[str]) -> str:
@@ -87,7 +83,7 @@ def recompiles(trace: Trace) -> Iterator[Proposal]:
         return
     longest = int(np.argmax(end - start))
     count = _versions(trace)
-    versions = "; one region runs in {versions_count} versions" if count > 1 else ""
+    versions = "; one region runs in {versions_count:version}" if count > 1 else ""
     per_step = compile_ns / (len(later) + 1)
     yield Proposal(
         id="recompiles",

@@ -148,9 +148,8 @@ def _main_class(gpu: GpuKernels) -> tuple[str, float]:
 def _kernel(gpu: GpuKernels) -> Text:
     """The first of the kernels."""
     kernel = gpu.kernels.iloc[0]
-    calls = "call" if kernel["count"] == 1 else "calls"
     return Text.of(
-        "Of kernels and copies {kernel} takes most, {total_share} of their time: {total_ns} in {calls_count} " + calls + ".",
+        "Of kernels and copies {kernel} takes most, {total_share} of their time: {total_ns} in {calls_count:call}.",
         kernel=str(kernel["short_name"]), total_share=float(kernel["total_share"]), total_ns=int(kernel["total_ns"]),
         calls_count=int(kernel["count"]),
     )  # fmt: skip

@@ -155,7 +155,7 @@ def finding(late: Straggler, traces: Sequence[Trace], all_given: bool) -> Findin
         id="straggler",
         title=Text.of("Make rank {rank} as fast as the others", rank=str(rank)),
         problem=Text.of(
-            "Rank {rank} comes last to {late_count} of {calls_count} collectives, and the others wait for it {saving_ns} a step. "
+            "Rank {rank} comes last to {late_count} of {calls_count:collective}, and the others wait for it {saving_ns} a step. "
             "That time passes inside collectives, where no figure of one rank alone tells it from their own.",
             rank=str(rank), late_count=late.late_count, calls_count=late.calls_count, saving_ns=saving,
         ),

@@ -18,9 +18,7 @@ def ranges_verdict(found: SliceTimes) -> Verdict:
         "tool": tool(found.producer),
         "window_ns": found.window_ns,
         "ranges_count": found.ranges_count,
-        "ranges": "range" if found.ranges_count == 1 else "ranges",
         "names_count": found.names_count,
-        "names": "name" if found.names_count == 1 else "names",
         **lead.values,
     }
     if found.device_busy_share is not None:
@@ -29,7 +27,7 @@ def ranges_verdict(found: SliceTimes) -> Verdict:
     else:
         sentence = "{lead} holds {lead_share} of the {lead_of} recorded by {tool}"
     lede = (
-        "longpole can tell {ranges_count} named {ranges} of {names_count} {names}; " + lead.template + " What limits the step is "
+        "longpole can tell {ranges_count:named range} of {names_count:name}; " + lead.template + " What limits the step is "
         "told only of traces that torch.profiler wrote."
     )
     if found.from_cuda_events:
@@ -47,9 +45,9 @@ def _lead_of_ranges(found: SliceTimes) -> Text:
         if len(rows):
             first = rows.iloc[0]
             return Text.of(
-                "most {lead_of} is in {lead}, {lead_ns} in {calls_count} {calls}.",
+                "most {lead_of} is in {lead}, {lead_ns} in {calls_count:call}.",
                 lead=str(first["name"]), lead_ns=int(first[column]), lead_share=float(first[share]), lead_of=of,
-                calls_count=int(first["count"]), calls="call" if first["count"] == 1 else "calls",
+                calls_count=int(first["count"]),
             )  # fmt: skip
     raise ValueError("ranges without a row")
 
@@ -73,7 +71,7 @@ def snapshot_verdict(table: OpTable) -> Verdict:
         "rows_count": len(table.rows),
         "calls_count": table.calls_count,
     }
-    lede = "The snapshot of {torch} has totals by operator and no timeline: {rows_count} rows, {calls_count} calls, "
+    lede = "The snapshot of {torch} has totals by operator and no timeline: {rows_count:row}, {calls_count:call}, "
     lede += "{total_ns} of {time}"
     if table.step_ns is not None:
         lede += ", {steps_count} steps of {step_ns} on average" if table.steps_count != 1 else ", one step of {step_ns}"
@@ -95,7 +93,7 @@ def total_change_verdict(found: TotalChanges) -> Verdict:
     }
     sentence = "{what}: {before_ns} → {after_ns} {per}" + ("" if math.isnan(totals.change_share) else ", {change_share}")
     lede = (
-        "Totals over {before_count} and {after_count} steps are divided by their number"
+        "Totals over {before_count} and {after_count:step} are divided by their number"
         if found.per_step
         else "Totals of the whole recordings are compared, for a number of steps is not known on both sides; they differ also "
         "where one ran longer"

@@ -91,7 +91,9 @@ def _slowness(row: Mapping[Any, Any]) -> str:
 
 def _columns_caption(found: Buckets) -> str:
     times = found.per_step.sum(axis=1)
-    spread = f"{len(times)} steps take {f.time(float(times.min()))} to {f.time(float(times.max()))}"
+    spread = (
+        f"{len(times)} {'step takes' if len(times) == 1 else 'steps take'} {f.interval(*map(f.time, (times.min(), times.max())))}"
+    )
     if found.slow.empty:
         return f"{spread}; none is an outlier."
     slowest = found.slow.iloc[0]

@@ -186,7 +186,7 @@ def _columns(medium: Medium, steps: Steps, phases: Phases) -> Chart:
 def _columns_caption(steps: Steps) -> str:
     outliers = int(steps.rows["outlier"].sum())
     low, high = f.time(float(steps.rows.loc[steps.rows["counted"], "step_ns"].min())), f.time(steps.max_ns)
-    spread = f"{steps.count} steps take {low} to {high}"
+    spread = f"{steps.count} {'step takes' if steps.count == 1 else 'steps take'} {f.interval(low, high)}"
     if not outliers:
         return f"{spread}; none is an outlier."
     return f"{spread}; {outliers} of them {'takes' if outliers == 1 else 'take'} far longer than the median."

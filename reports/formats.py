@@ -78,6 +78,11 @@ def ratio(value: float) -> str:
     return number(value, 2) + "×"
 
 
+def interval(low: str, high: str) -> str:
+    """From one printed number to another; the one number where both print alike."""
+    return low if low == high else f"{low} to {high}"
+
+
 BY_SUFFIX = {"_ns": time, "_share": share, "_bytes": size, "_gbps": speed, "_count": count, "_ratio": ratio}
 
 

@@ -119,7 +119,7 @@ def _interval_note(interval: Interval | None, unit: f.Unit, count: int) -> str:
     if interval is None:
         return steps
     low, high = (f.number(border / unit.ns_per_unit, unit.decimals) for border in (interval.low, interval.high))
-    return f"95{f.NARROW}% CI {low} to {high}; {steps}"
+    return f"95{f.NARROW}% CI {f.interval(low, high)}; {steps}"
 
 
 def _gpu_numbers(gpu: GpuKernels) -> list[Headline]:
@@ -193,7 +193,7 @@ def _change(label: str, before: float, after: float, interval: Interval | None) 
     borders = word = ""
     if interval:
         low, high = (f.number(border / unit.ns_per_unit, unit.decimals, sign=True) for border in (interval.low, interval.high))
-        borders = f"{low} to {high}"
+        borders = f.interval(low, high)
         word = "within noise" if not interval.excludes_zero() else "faster" if interval.high < 0 else "slower"
     change = f.time(after - before, unit, sign=True)
     relative = f.share(after / before - 1, sign=True) if before else f.UNKNOWN
@@ -307,7 +307,7 @@ def together_lines(report: Report) -> list[str]:
     number = {finding.id: place for place, finding in enumerate(report.findings, 1)}
     return [
         f"Changes {', '.join(str(number[id]) for id in t.ids[:-1])} and {number[t.ids[-1]]} together: "
-        f"{f.time(t.step_ns)} → {f.time(t.after_ns)} a step ({f.time(t.least_ns)} to {f.time(t.most_ns)})."
+        f"{f.time(t.step_ns)} → {f.time(t.after_ns)} a step ({f.interval(f.time(t.least_ns), f.time(t.most_ns))})."
         for t in report.together
         if all(id in number for id in t.ids)  # of several ranks another one may be the cause of what this one's would save
     ]

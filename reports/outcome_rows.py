@@ -119,4 +119,4 @@ def _compared(label: str, now: str, compared: Comparison, unit: f.Unit) -> Outco
 
 def _range(low_ns: float, high_ns: float, unit: f.Unit, sign: bool = False) -> str:
     most, least = (f.number(-ns / unit.ns_per_unit, unit.decimals, sign) for ns in (high_ns, low_ns))
-    return f"{most} to {least}"
+    return f.interval(most, least)

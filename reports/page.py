@@ -117,7 +117,7 @@ def _environment(pdf: bool) -> jinja2.Environment:
     }
     environment.globals |= {
         "pdf": pdf, "narrow": formats.NARROW, "table": tables.table, "colour": VERDICT_COLOURS, "limits": _limits(),
-        "legacy_note": LEGACY_NOTE, "change_table": change_table, "fate_rows": fate_rows,
+        "interval": formats.interval, "legacy_note": LEGACY_NOTE, "change_table": change_table, "fate_rows": fate_rows,
         "call_view": call_view, "change_view": change_view, "memory_view": memory_view,
         "most_changes": MOST_ROWS["pdf" if pdf else "html"],
         "quality_line": quality_line, "excerpt_line": excerpt_line, "bound_names": BOUND_NAMES,

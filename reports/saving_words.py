@@ -53,4 +53,4 @@ def saving_text(finding: Finding) -> str:
 
 def range_text(finding: Finding) -> str:
     """The most and the least of it."""
-    return f"{f.time(-finding.high_ns)} to {f.time(-finding.low_ns)}" if finding.saves else "worth knowing"
+    return f.interval(f.time(-finding.high_ns), f.time(-finding.low_ns)) if finding.saves else "worth knowing"

@@ -3,7 +3,7 @@
 import pytest
 
 from longpole.analyze.findings import Text
-from longpole.reports.formats import plain
+from longpole.reports.formats import interval, plain, share
 from longpole.reports.prose import sentence
 
 
@@ -34,3 +34,19 @@ def test_a_name_of_ten_thousand_letters_does_not_fill_the_page():
 def test_a_slot_without_a_value_is_a_bug_and_raises():
     with pytest.raises(KeyError):
         sentence(Text("{missing}"))
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(1, "1 call to 1 copy."), (3, "3 calls to 3 copies."), (0, "0 calls to 0 copies."), (1.5, "1.5 calls to 1.5 copies.")],
+)
+def test_what_is_counted_agrees_with_its_number(count: float, text: str):
+    assert sentence(Text.of("{n_count:call} to {n_count:copy|copies}.", n_count=count)) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"), [(0.998, 1.0, "busy 100 %"), (0.5, 0.75, "busy 50 % to 75 %"), (0.0, 0.0, "busy 0.0 %")]
+)
+def test_an_interval_whose_ends_print_alike_is_one_number(low: float, high: float, text: str):
+    assert plain(sentence(Text.of("busy {low_share} to {high_share}", low_share=low, high_share=high))) == text
+    assert plain(interval(share(low), share(high))) == text.removeprefix("busy ")

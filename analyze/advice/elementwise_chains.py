@@ -60,8 +60,8 @@ def elementwise_chains(trace: Trace) -> Iterator[Proposal]:
         id="elementwise_chains",
         title=Text.of("Fuse chains of elementwise kernels"),
         problem=Text.of(
-            "{chains_count} chains of kernels that only read, compute a little and write, {kernels_count} kernels in all, "
-            "take {chains_ns} in the recording; each writes to memory what the next one reads again. The costliest chain is "
+            "{chains_count:chain} of kernels that only read, compute a little and write, {kernels_count:kernel} in all: "
+            "{chains_ns} in the recording. Each kernel writes to memory what the next one reads again. The costliest chain is "
             "{ops}.",
             chains_count=len(chains.ns), kernels_count=int(chains.kernels_count.sum()), chains_ns=int(chains.ns.sum()),
             ops=_ops(trace, chains, worst),

@@ -83,7 +83,7 @@ def _proposal(trace: Trace, gap_ns: int, count: int, median_ns: float, kernels: 
         id="launch_bound",
         title=Text.of("Launch fewer and larger pieces of work"),
         problem=Text.of(
-            "The host cannot feed the GPU: {gaps_count} times the GPU was done before the next kernel was launched, {gap_ns} of "
+            "The host cannot feed the GPU: {gaps_count:time} the GPU was done before the next kernel was launched, {gap_ns} of "
             "the recorded {window_ns}. A kernel takes {kernel_ns}, the gap before it {median_ns} (medians)."
             + (SLOWED if slowed else ""),
             gaps_count=count, gap_ns=gap_ns, window_ns=trace.window_ns, kernel_ns=kernel_ns, median_ns=median_ns,

@@ -46,7 +46,7 @@ def matmul_precision(trace: Trace) -> Iterator[Proposal]:
         id="matmul_precision",
         title=Text.of("Multiply matrices on tensor cores"),
         problem=Text.of(
-            "{kernels_count} kernels of matrix products and convolutions compute in float32 outside tensor cores, "
+            "{kernels_count:kernel} of matrix products and convolutions in float32, outside tensor cores: "
             "{kernels_ns} in the recording.",
             kernels_count=int(those.sum()), kernels_ns=total_ns,
         ),

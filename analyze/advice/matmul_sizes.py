@@ -39,9 +39,8 @@ def matmul_sizes(trace: Trace) -> Iterator[Proposal]:
         id="matmul_sizes",
         title=Text.of("Make the sizes of matrices multiples of {multiple_count}", multiple_count=multiple),
         problem=Text.of(
-            "{kernels_count} matrix products load their numbers in pieces of less than 16 bytes or run outside tensor "
-            "cores, as sizes "
-            f"that are not aligned force them to, {{kernels_ns}} in the recording{where}.",
+            "{kernels_count:matrix product loads|matrix products load} numbers in pieces of less than 16 bytes or outside tensor "
+            f"cores, as sizes that are not aligned demand: {{kernels_ns}} in the recording{where}.",
             kernels_count=int(those.sum()), kernels_ns=total_ns, op=op, shapes=shapes, sizes=sizes, multiple_count=multiple,
         ),
         advice=Text.of(

@@ -57,7 +57,8 @@ def _allocator_calls(trace: Trace) -> Iterator[Proposal]:
         id="memory_calls_in_steps",
         title=Text.of("Stop asking the driver for memory in every step"),
         problem=Text.of(
-            "In {steps_count} of {all_count} steps after the first, {calls_count} calls of {names} take {calls_ns} in all"
+            "In {steps_count} of {all_count:step} after the first, {calls_count:call} of {names}, {calls_ns} in "
+            "all"
             + ("; memory that is given back makes the host wait for the whole GPU." if frees else "."),
             steps_count=len(np.unique(step)), all_count=len(steps), calls_count=len(rows),
             names=", ".join(names), calls_ns=int(ns.sum()),

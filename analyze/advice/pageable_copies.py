@@ -35,8 +35,8 @@ def pageable_copies(trace: Trace) -> Iterator[Proposal]:
         id="pageable_copies",
         title=Text.of("Copy to the GPU from pinned memory"),
         problem=Text.of(
-            "{copies_count} copies to the GPU read pageable memory, {copies_ns} in the recording; the driver first copies such "
-            "data into a buffer of its own, and the host waits.",
+            "{copies_count:copy to the GPU reads|copies to the GPU read} pageable memory, {copies_ns} in "
+            "the recording; the driver first copies such data into a buffer of its own, and the host waits.",
             copies_count=int(total["pageable_h2d_count"]), copies_ns=int(total["pageable_h2d_ns"]),
         ),
         advice=Text.of(

@@ -55,7 +55,7 @@ def _round_trips(trace: Trace) -> Iterator[Proposal]:
         id="copies_to_the_host_and_back",
         title=Text.of("Keep data on the GPU instead of copying them to the host and back"),
         problem=Text.of(
-            "{copies_count} times a copy from the GPU is followed by one of as many bytes to the GPU, {copy_bytes} each way "
+            "{copies_count:time} a copy from the GPU is followed by one of as many bytes to the GPU, {copy_bytes} each way "
             "in all and {copies_ns} in the recording.",
             copies_count=len(pairs.there), copy_bytes=int(work.size_bytes[pairs.there].sum()), copies_ns=total_ns,
         ),
@@ -86,7 +86,7 @@ def _casts(trace: Trace) -> Iterator[Proposal]:
         id="casts_there_and_back",
         title=Text.of("Leave tensors in one type instead of casting them there and back"),
         problem=Text.of(
-            "{casts_count} times a cast from float32 to half precision is followed by a cast of a tensor of the same shape "
+            "{casts_count:time} a cast from float32 to half precision is followed by a cast of a tensor of the same shape "
             "back, {casts_ns} in the recording.",
             casts_count=len(pairs.there), casts_ns=total_ns,
         ),

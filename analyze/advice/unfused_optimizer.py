@@ -78,7 +78,7 @@ def _one_by_one(found: MarkedWork, kind: str, trace: Trace) -> Proposal:
     )
     return _proposal(
         found, trace, "Let the optimizer update all parameters at once",
-        "{name} launches {launched_count} kernels in each step, {median_ns} long in the median, one tensor after the other: "
+        "{name} launches {launched_count:kernel} in each step, {median_ns} long in the median, one tensor after the other: "
         "{host_ns} on the host and {device_ns} on the GPU in the recorded {window_ns}.",
         own, FOREACH_SAVES, FOREACH_LEAST,
     )  # fmt: skip
@@ -89,7 +89,7 @@ def _pass_by_pass(found: MarkedWork, kind: str, trace: Trace) -> Proposal:
     return _proposal(
         found, trace, "Use the fused optimizer",
         "{name} passes over all parameters once for each of its foreach operators: {host_ns} on the host and {device_ns} on the "
-        "GPU in the recorded {window_ns}, in {launched_count} kernels a step.",
+        "GPU in the recorded {window_ns}, in {launched_count:kernel} a step.",
         f"Construct {kind} with fused=True: one kernel reads and writes each tensor once.", FUSED_SAVES[kind], 0.0,
     )  # fmt: skip
 

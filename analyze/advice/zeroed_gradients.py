@@ -25,7 +25,7 @@ def zeroed_gradients(trace: Trace) -> Iterator[Proposal]:
         id="zeroed_gradients",
         title=Text.of("Drop gradients instead of writing zeros"),
         problem=Text.of(
-            "{names} writes zeros into the gradients, {launched_count} pieces of GPU work in each step: {host_ns} on the host "
+            "{names} writes zeros into the gradients, {launched_count:piece} of GPU work in each step: {host_ns} on the host "
             "and {device_ns} on the GPU in the recorded {window_ns}.",
             names=", ".join(found.names), launched_count=round(len(found.work) / found.steps), host_ns=found.host_ns,
             device_ns=found.device_ns, window_ns=trace.window_ns,

@@ -69,8 +69,8 @@ def _finding(rows: pd.DataFrame, step_ns: float) -> Finding:
         id="casts",
         title=Text.of("Convert tensors once, not in every step"),
         problem=Text.of(
-            "The step converts {calls_count} tensors to another type or device ({phase} first), each a copy: {copies_ns} of the "
-            "{step_ns} step.",
+            "The step converts {calls_count:tensor} to another type or device ({phase} first), each a copy: "
+            "{copies_ns} of the {step_ns} step.",
             calls_count=round(calls), phase=phase, copies_ns=copies_ns, step_ns=step_ns,
         ),
         advice=Text.of(

@@ -96,7 +96,7 @@ def _one_by_one(rows: pd.DataFrame, optimizer_ns: float, step_ns: float, paramet
         id="optimizer_step",
         title=Text.of("Let the optimizer update all parameters at once"),
         problem=Text.of(
-            "The optimizer calls {calls_count} operators a step for {parameters_count} parameter tensors, one tensor after the "
+            "The optimizer calls {calls_count:operator} a step for {parameters_count} parameter tensors, one tensor after the "
             "other: {optimizer_ns} of the {step_ns} step.",
             calls_count=round(calls), parameters_count=parameters, optimizer_ns=optimizer_ns, step_ns=step_ns,
         ),

@@ -137,27 +137,27 @@ def _finding(kind: object, rows: pd.DataFrame, step_ns: float) -> Finding:
 TEXTS = {
     ROUND_TRIP: (
         "Stay in torch instead of a round trip through NumPy",
-        "In {phase} a tensor goes to NumPy and comes back {calls_count} times a step: {region_ns} of the {step_ns} step, outside "
-        "operators for the most part. On a GPU it would also wait for all work before it, and copy both ways.",
+        "In {phase} a tensor goes to NumPy and comes back {calls_count:time} a step: {region_ns} of the {step_ns} step, "
+        "outside operators for the most part. On a GPU it would also wait for all work before it, and copy both ways.",
         "Use the operator of torch that does the same: torch.nonzero for np.argwhere, torch.where, topk, sort, unique or "
         "bincount for NumPy's.",
     ),
     LOGGING: (
         "Log fewer tensors through NumPy, and not in every step",
-        "The step reads {calls_count} tensors out of torch one after the other ({phase} first): {region_ns} of the {step_ns} "
-        "step, with the Python and NumPy between the reads.",
+        "The step reads {calls_count:tensor} out of torch one after the other ({phase} first): {region_ns} of "
+        "the {step_ns} step, with the Python and NumPy between the reads.",
         "Compute such statistics every many steps only, and there in torch for all tensors together (torch._foreach_norm, "
         "torch.stack), read with one .tolist().",
     ),
     PRINTING: (
         "Do not print tensors in every step",
-        "The step formats a tensor as text {calls_count} times: {region_ns} of the {step_ns} step, dozens of operators each.",
+        "The step formats a tensor as text {calls_count:time}: {region_ns} of the {step_ns} step, dozens of operators each.",
         "Print every many steps, and numbers instead of tensors: loss.item() formats in a microsecond.",
     ),
     RESULT: (
         "Read results out of torch less often",
-        "The step reads {calls_count} tensors as arrays or lists ({phase} first); with what Python does before the next operator "
-        "that is {region_ns} of the {step_ns} step.",
+        "The step reads {calls_count:tensor} as arrays or lists ({phase} first); with what Python does before "
+        "the next operator that is {region_ns} of the {step_ns} step.",
         "Collect results as tensors and read them together every many steps, where the program does not need them at once.",
     ),
 }  # fmt: skip

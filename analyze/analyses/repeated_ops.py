@@ -68,11 +68,11 @@ def _loop(found: StepTime, rows: pd.DataFrame, part: pd.DataFrame) -> Finding | 
     first = str(part["name"].iloc[0])
     return Finding(
         id=f"repeated_ops:{phase}",
-        title=Text.of("Batch the {loop_count} small operator calls in {phase}", loop_count=round(calls), phase=phase),
+        title=Text.of("Batch the {loop_count:small operator call} in {phase}", loop_count=round(calls), phase=phase),
         problem=Text.of(
-            "In {phase}, {kinds_count} {operators} called {loop_count} times a step, {first} taking most time, each for only "
-            "{call_ns}; with the Python around them they hold {loop_ns} of the {step_ns} step.",
-            phase=phase, kinds_count=kinds, operators="operator is" if kinds == 1 else "operators are", loop_count=round(calls),
+            "In {phase}, {kinds_count:operator is|operators are} called {loop_count:time} a step, {first} taking most time, "
+            "each for only {call_ns}; with the Python around them they hold {loop_ns} of the {step_ns} step.",
+            phase=phase, kinds_count=kinds, loop_count=round(calls),
             first=first, call_ns=ops_ns / calls, loop_ns=ops_ns + python_ns * calls_share, step_ns=step_ns,
         ),
         advice=Text.of(

@@ -81,7 +81,8 @@ def _finding(rows: pd.DataFrame, loops: Loops, step_ns: float) -> Finding:
         id="scalar_reads",
         title=Text.of("Read numbers out of tensors less often"),
         problem=Text.of(
-            "The step reads {calls_count} single numbers out of tensors ({first} first), {reads_ns} of the {step_ns} step"
+            "The step reads {calls_count:single number} out of tensors ({first} first), {reads_ns} of the "
+            "{step_ns} step"
             + (", {loop_count} of them in loops that take {region_ns}" if loops.calls else "")
             + ". On a GPU each of them would also wait for all work before it.",
             calls_count=round(calls), first=str(rows["phase"].iloc[0]), reads_ns=total_ns, step_ns=step_ns,

@@ -71,12 +71,12 @@ def _finding(calls: float, calling_ns: float, computing_ns: float, step_ns: floa
         id="tiny_ops",
         title=Text.of("Give each operator more work: a larger batch"),
         problem=Text.of(
-            "Forward and backward make {calls_count} calls a step for {samples_count} samples; calling them takes {calling_ns} "
-            "of the {step_ns} step, what they compute {computing_ns}.",
+            "Forward and backward make {calls_count:call} a step for {samples_count:sample}; "
+            "calling them takes {calling_ns} of the {step_ns} step, what they compute {computing_ns}.",
             calls_count=round(calls), samples_count=samples, calling_ns=calling_ns, step_ns=step_ns, computing_ns=computing_ns,
         ),
         advice=Text.of(
-            "Take a batch {growth} times as large (and adapt the learning rate): the saving is per {samples_count} samples. "
+            "Take a batch {growth} times as large (and adapt the learning rate): the saving is per {samples_count:sample}. "
             "Where the batch must stay, torch.compile makes fewer and larger operators.",
             growth=str(GROWTH), samples_count=samples,
         ),

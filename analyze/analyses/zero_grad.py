@@ -64,8 +64,8 @@ def _finding(calls: float, adds: float, zeros_ns: float, adds_ns: float, step_ns
         id="zero_grad",
         title=Text.of("Drop gradients instead of writing zeros into them"),
         problem=Text.of(
-            "The step writes zeros into its gradients, {zeros_ns}, and the backward pass then adds to them {adds_count} times, "
-            "{adds_ns}, of the {step_ns} step.",
+            "The step writes zeros into its gradients, {zeros_ns}, and the backward pass then adds to them {adds_count} "
+            "{adds_count:time}, {adds_ns}, of the {step_ns} step.",
             zeros_ns=zeros_ns, adds_count=round(adds), adds_ns=adds_ns, step_ns=step_ns,
         ),
         advice=Text.of(

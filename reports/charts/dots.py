@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import quantiles
 
-from ..formats import Unit, choose_unit, number, time
+from ..formats import Unit, choose_unit, interval, number, time
 from ..svg import Medium, Svg, clip, coord, shortened
 from .parts import draw_time_axis, linear
 from .rows import Chart, Dots
@@ -31,7 +31,7 @@ def dots(medium: Medium, sets: Sequence[Dots], id: str = "dots") -> Chart:
         svg.text(0, medium.small_size, note, "ink3", medium.small_size)
     alt = "; ".join(
         f"{shortened(s.label, 60)}: {len(s.values_ns):,} steps, mean {time(s.mean_ns, unit)}, "
-        f"95\u202f% interval {time(s.low_ns, unit)} to {time(s.high_ns, unit)}"
+        f"95\u202f% interval {interval(time(s.low_ns, unit), time(s.high_ns, unit))}"
         for s in sets
     )
     return Chart(id, svg.text_of(f"One dot per step. {alt}"), f"One dot per step. {alt}")
@@ -110,4 +110,4 @@ def _draw_dots_title(svg: Svg, group: Dots, floor: float, unit: Unit) -> None:
     svg.text(0, floor - small * 2.8, clip(group.label, medium.label_size, 90 * medium.scale, "strong"), "ink", face="strong")
     svg.text(0, floor - small * 1.4, f"mean {time(group.mean_ns, unit)}", "ink2", small)
     low, high = (number(ns / unit.ns_per_unit, unit.decimals) for ns in (group.low_ns, group.high_ns))
-    svg.text(0, floor, f"{low} to {high}", "ink3", small)
+    svg.text(0, floor, interval(low, high), "ink3", small)

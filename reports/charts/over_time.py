@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from ..formats import BINARY_UNITS, Unit, by_suffix, choose_unit, number, time
+from ..formats import BINARY_UNITS, Unit, by_suffix, choose_unit, interval, number, time
 from ..svg import Medium, Svg, clip, coord, nice_step, nice_ticks, shortened, text_width, tick_decimals
 from .parts import BASELINE, draw_time_axis, linear
 from .rows import Chart, Lane, Piece, StepSpan
@@ -231,13 +231,13 @@ def _hover(svg: Svg, plot: _Plot, row: int, lane: Lane, most: int) -> None:
 def _tip(plot: _Plot, lane: Lane, piece: Piece) -> str:
     unit = choose_unit(plot.limits[1])
     low, high = plot.said(piece.low), plot.said(piece.high)
-    span = f"{time(piece.start_ns, unit)} to {time(piece.end_ns, unit)}"
-    return f"{shortened(lane.label, 40)}, {span}\n{low if low == high else f'{low} to {high}'}"
+    span = interval(time(piece.start_ns, unit), time(piece.end_ns, unit))
+    return f"{shortened(lane.label, 40)}, {span}\n{interval(low, high)}"
 
 
 def _in_words(lanes: Sequence[Lane], plot: _Plot) -> str:
     told = [
-        f"{shortened(lane.label, 60)}: {plot.said(min(p.low for p in lane.pieces))} to {plot.said(_peak(lane))}, "
+        f"{shortened(lane.label, 60)}: {interval(plot.said(min(p.low for p in lane.pieces)), plot.said(_peak(lane)))}, "
         f"highest at {time(lane.peak_ns)}"
         for lane in lanes
     ]

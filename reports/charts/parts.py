@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ..formats import Unit, number
+from ..formats import Unit, interval, number
 from ..svg import Face, Svg, nice_ticks, text_width, tick_decimals
 
 CUT = 4.0  # a bar more than so many times its neighbours is cut, or they would all be lines
@@ -48,4 +48,4 @@ def interval_text(low_ns: float | None, high_ns: float | None, unit: Unit) -> st
     if low_ns is None or high_ns is None:
         return "–"
     low, high = (number(ns / unit.ns_per_unit, unit.decimals, sign=True) for ns in (low_ns, high_ns))
-    return f"{low} to {high}"
+    return interval(low, high)

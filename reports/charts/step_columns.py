@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..formats import Unit, choose_unit, number, time
+from ..formats import Unit, choose_unit, interval, number, time
 from ..svg import Medium, Svg, clip, coord, nice_ticks, shortened, spread, text_width, tick_decimals
 from .parts import BASELINE, CUT
 from .rows import Chart, Part, StepColumn, largest_parts
@@ -274,7 +274,7 @@ def _hover_columns(svg: Svg, plot: _Plot, columns: Sequence[_Column], phases: Se
 def _column_tip(column: _Column, phases: Sequence[Part], unit: Unit) -> str:
     head = f"step {shortened(column.first, 40)}: {time(column.total_ns, unit)}"
     if column.steps > 1:
-        span = f"{time(column.low_ns, unit)} to {time(column.high_ns, unit)}"
+        span = interval(time(column.low_ns, unit), time(column.high_ns, unit))
         head = f"steps {shortened(column.first, 40)} to {shortened(column.last, 40)}: mean {time(column.total_ns, unit)}\n{span}"
     largest = sorted(zip(column.part_ns, phases, strict=True), key=lambda pair: -pair[0])[:6]
     return "\n".join([head, *(f"{shortened(phase.label, 40)} {time(ns, unit)}" for ns, phase in largest if ns > 0)])
@@ -285,5 +285,5 @@ def _columns_in_words(steps: Sequence[StepColumn], columns: Sequence[_Column], m
         return "No steps"
     low_ns, high_ns = min(c.low_ns for c in columns), max(c.high_ns for c in columns)
     many = f"{len(steps):,} steps" if len(steps) > 1 else "one step"
-    span = f"; from {time(low_ns, unit)} to {time(high_ns, unit)}" if len(steps) > 1 else ""
+    span = f"; {interval(time(low_ns, unit), time(high_ns, unit))}" if len(steps) > 1 else ""
     return f"Stacked columns of {many}; median {time(median_ns, unit)}{span}"
