@@ -1,8 +1,11 @@
 """Idle gaps -> their causes, in each step: what the thread is doing that launches the next work, each instant once.
 
-An instant gets the first cause that holds on the thread of the call behind the work that ends the gap, in this order: inside a
-data loader; inside a copy call; inside a synchronisation, which is `other`; from the end of a synchronisation to the next launch;
-inside a launch or within NEAR_LAUNCH_NS of one; inside any other range, a step included.
+Once the work that ends the gap has been launched the GPU no longer waits for the host: from NEAR_LAUNCH_NS after that call the
+cause is `other`, as for what waits for another stream, or for work that the file lacks. Before, an instant gets the first cause
+that holds on the thread of that call, in this order: inside a data loader; inside a copy call; inside a synchronisation, or a
+call that waits for its copy to the host to start, which is `other`; from the end of a synchronisation to the next launch, for as
+long as the host had waited, for without the wait it would have been that much earlier; inside a launch or within NEAR_LAUNCH_NS
+of one; inside any other range, a step included.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,6 +16,7 @@ from typing import Self
 import numpy as np
 
 from . import trace as t
+from .analyses.copies import TO_HOST
 from .gpu_gaps import Gaps, idle_gaps, loader_ranges
 from .intervals import covered, union
 from .launches import is_launch
@@ -33,13 +37,14 @@ class IdleTime:
     """Idle gaps, cut at the borders of steps: one row a piece, by device and time.
 
     `gap`: row of `idle_gaps`; `step`: row of `marked_steps`, or -1 between steps (those set aside cut nothing); `by_cause`: a row
-    for each of CAUSES, which add up to the piece.
+    for each of CAUSES, which add up to the piece; `queued`: what of it passes after the work that ends the gap was launched.
     """
 
     device: Ids
     gap: Ids
     step: Ids
     by_cause: Ints
+    queued: Ints
 
 
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
@@ -50,7 +55,12 @@ def idle_time(trace: Trace) -> IdleTime:
     begin, stop = marked["start_ns"].to_numpy()[own], marked["end_ns"].to_numpy()[own]
     pieces, gap = _cut(gaps, np.unique(np.concatenate((begin, stop))))
     step = np.append(own, -1)[row_at(begin, stop, pieces.start)]
-    return IdleTime(pieces.device, gap, step, _by_cause(trace, pieces, _launching_thread(trace, gaps)[gap]))
+    thread = _launching_thread(trace, gaps)[gap]
+    until = np.clip(_launched(trace, gaps)[gap], pieces.start, pieces.end)
+    by_cause = _by_cause(trace, Gaps(pieces.start, until, pieces.device), thread)
+    queued = pieces.end - until
+    by_cause[OTHER] += queued
+    return IdleTime(pieces.device, gap, step, by_cause, queued)
 
 
 def _cut(gaps: Gaps, borders: Ints) -> tuple[Gaps, Ids]:
@@ -67,7 +77,7 @@ def _cut(gaps: Gaps, borders: Ints) -> tuple[Gaps, Ids]:
 
 def _by_cause(trace: Trace, gaps: Gaps, thread: Ids) -> Ints:
     """For each cause the time that it has in each gap."""
-    kinds, waits = _Kinds.of(trace), syncs(trace)
+    kinds, waits, copy_start = _Kinds.of(trace), syncs(trace), _copy_start(trace)
     found = np.zeros((len(CAUSES), len(gaps.start)), np.int64)
     found[OTHER] = gaps.end - gaps.start
     unplaced = waits.thread == NOT_TOLD  # a wait without a call may be of any thread that launches work for its device
@@ -75,7 +85,7 @@ def _by_cause(trace: Trace, gaps: Gaps, thread: Ids) -> Ints:
     for key in np.unique(keys[thread != NOBODY], axis=0):
         mine, (one, device) = (keys == key).all(axis=1), key.tolist()
         own_waits = waits[(waits.thread == one) | unplaced & np.isin(waits.device, (device, NOT_TOLD))]
-        claims = _claims(trace.host, kinds, trace.host.thread == one, own_waits)
+        claims = _claims(trace.host, kinds, copy_start, trace.host.thread == one, own_waits)
         found[:, mine] = _claimed(claims, gaps.start[mine], gaps.end[mine])
     return found
 
@@ -96,6 +106,17 @@ def _launching_thread(trace: Trace, gaps: Gaps) -> Ids:
     return thread
 
 
+def _launched(trace: Trace, gaps: Gaps) -> Ints:
+    """For each gap, until when the GPU waits for the host to launch the work that ends it; its end where no call is known."""
+    call, until = launching_call(trace), gaps.end.copy()
+    for device in np.unique(gaps.device):
+        mine, known = np.flatnonzero(gaps.device == device), np.flatnonzero((trace.device.device == device) & (call >= 0))
+        gap = mine[np.minimum(np.searchsorted(gaps.end[mine], trace.device.start_ns[known]), len(mine) - 1)]
+        ends = gaps.end[gap] == trace.device.start_ns[known]
+        np.minimum.at(until, gap[ends], trace.host.end_ns[call[known[ends]]] + NEAR_LAUNCH_NS)
+    return until
+
+
 @dataclass(frozen=True, eq=False)
 class _Kinds:
     """Which host ranges are of each kind."""
@@ -111,7 +132,16 @@ class _Kinds:
         return cls(loader_ranges(trace), copies, calls_named(trace, is_launch), trace.host.category != t.OVERHEAD)
 
 
-def _claims(host: HostRanges, kinds: _Kinds, on_thread: Mask, waits: Syncs) -> Iterator[tuple[int, Ints, Ints]]:
+def _copy_start(trace: Trace) -> Ints:
+    """For each host range its start; of calls that copy to the host that of the copy, for until then they wait for other work."""
+    call, start = launching_call(trace), trace.host.start_ns.copy()
+    to_host = np.array([TO_HOST.match(name) is not None for name in trace.names], bool)[trace.device.name]
+    copies = np.flatnonzero(to_host & (call >= 0))
+    start[call[copies]] = np.clip(trace.device.start_ns[copies], start[call[copies]], trace.host.end_ns[call[copies]])
+    return start
+
+
+def _claims(host: HostRanges, kinds: _Kinds, copy_start: Ints, on_thread: Mask, waits: Syncs) -> Iterator[tuple[int, Ints, Ints]]:
     """Causes and the times that they claim on a thread: an earlier claim goes first."""
 
     def spans(kind: Mask) -> tuple[Ints, Ints]:
@@ -120,19 +150,21 @@ def _claims(host: HostRanges, kinds: _Kinds, on_thread: Mask, waits: Syncs) -> I
 
     launch_start, launch_end = spans(kinds.launches)
     yield INPUT, *spans(kinds.loads)
-    yield COPY, *spans(kinds.copies)
-    yield OTHER, waits.start_ns, waits.end_ns
-    yield SYNC, *_until_next(waits.end_ns, launch_start)
+    copies = kinds.copies & on_thread
+    yield COPY, copy_start[copies], host.end_ns[copies]
+    yield OTHER, np.append(waits.start_ns, host.start_ns[copies]), np.append(waits.end_ns, copy_start[copies])
+    yield SYNC, *_until_next(waits, launch_start)
     yield LAUNCH, launch_start - NEAR_LAUNCH_NS, launch_end + NEAR_LAUNCH_NS
     yield HOST, *spans(kinds.rest)
 
 
-def _until_next(moment: Ints, start: Ints) -> tuple[Ints, Ints]:
-    """From each moment to the next start; nothing where there is none."""
-    start = np.sort(start)
+def _until_next(waits: Syncs, start: Ints) -> tuple[Ints, Ints]:
+    """From the end of each wait to the next start, for as long as it took at most; nothing where there is none."""
+    start, moment = np.sort(start), waits.end_ns
     following = np.searchsorted(start, moment)
     comes = following < len(start)
-    return moment[comes], start[following[comes]]
+    moment, took = moment[comes], (moment - waits.start_ns)[comes]
+    return moment, np.minimum(start[following[comes]], moment + took)
 
 
 def _claimed(claims: Iterable[tuple[int, Ints, Ints]], low: Ints, high: Ints) -> Ints:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from .. import trace as t
+from ..analyses.copies import TO_HOST
 from ..callers import Calls, calling_line, calling_op
 from ..findings import NOTABLE_SHARE, Evidence, Text
 from ..gpu_gaps import idle_withheld
@@ -27,7 +28,6 @@ KIND_OF_OP = {
     "aten::copy_": BACK, "aten::to": BACK, "aten::_to_copy": BACK,
 }  # fmt: skip
 TELLING_SHARE = 0.5  # of what all waits cost: where no kind alone costs that, they only help together
-FROM_GPU = ("DtoH", "D2H", "DeviceToHost", "D2M")
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _from_gpu(trace: Trace, calls: Ids) -> Mask:
     copies, line = copies[np.argsort(line, kind="stable")], np.sort(line)
     place = np.searchsorted(line, host.start_ns[calls] + offset[host.thread[calls]], side="right") - 1
     names = [trace.names[name] for name in trace.device.name[copies[np.maximum(place, 0)]]]
-    return np.array([any(word in name for word in FROM_GPU) for name in names], bool)
+    return np.array([TO_HOST.match(str(name)) is not None for name in names], bool)
 
 
 def _proposal(kinds: tuple[str, ...], rows: pd.DataFrame, filled: Ints, trace: Trace) -> Proposal:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import trace as t
+from ..analyses.copies import FROM_HOST, TO_HOST
 from ..durations import by_stream, repaired_work
 from ..findings import NOTABLE_SHARE, Evidence, Text
 from ..kernel_times import kernel_classes, kernel_times, recorded_ns
@@ -16,7 +17,6 @@ from ..trace import Ids, Ints, Mask, Trace
 
 LEAST_BYTES = 65_536  # of a copy: smaller ones are often of the same size by chance
 REPEATED = 2  # times: once may be a coincidence
-TO_HOST, TO_DEVICE = ("Memcpy DtoH", "CopyDeviceToHost"), ("Memcpy HtoD", "CopyHostToDevice")
 NARROW = {"c10::BFloat16", "c10::Half", "at::BFloat16", "at::Half"}
 
 
@@ -44,7 +44,7 @@ def _round_trips(trace: Trace) -> Iterator[Proposal]:
     """A copy to the host, and the next copy brings as many bytes to the device."""
     work = trace.device
     to_host, to_device = (
-        np.array([name.startswith(way) for name in trace.names], bool)[work.name] for way in (TO_HOST, TO_DEVICE)
+        np.array([way.match(name) is not None for name in trace.names], bool)[work.name] for way in (TO_HOST, FROM_HOST)
     )
     copies = np.flatnonzero(work.category == t.MEMCPY)
     pairs = _pairs(trace, copies, to_host, to_device & (work.size_bytes >= LEAST_BYTES), work.size_bytes)

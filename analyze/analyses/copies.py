@@ -15,6 +15,7 @@ from ..findings import NOTABLE_SHARE
 from ..trace import DeviceRanges, Mask, Trace
 
 FROM_HOST = re.compile(r"Memcpy (HtoD|HtoA|H2D|M2D)|CopyHostToDevice")  # CUDA and ROCm, XPU, older ROCm
+TO_HOST = re.compile(r"Memcpy (DtoH|AtoH|D2H|D2M)|CopyDeviceToHost")
 PAGEABLE, PINNED, MANAGED = (re.compile(rf"Memcpy Hto[DA] \({kind}") for kind in ("Pageable", "Pinned", "Managed"))
 AT_PINNED_SPEED = "pageable_at_pinned_speed_ns"
 MEASURES = (

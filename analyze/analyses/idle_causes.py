@@ -17,12 +17,13 @@ class IdleCauses:
     """`rows`: one per (device, cause), by device, the longest first: device; cause; idle_ns; idle_share (of the device's idle
     time, NaN where it has none); longest_ns (the most in one gap). The causes of a device add up to its idle time.
 
-    `gap_count`, `idle_ns`: over all devices.
+    `gap_count`, `idle_ns`: over all devices; `queued_ns`: of that, what passes after the work that ends the gap was launched.
     """
 
     rows: pd.DataFrame
     gap_count: int
     idle_ns: int
+    queued_ns: int
 
 
 def idle_causes(trace: Trace) -> IdleCauses:
@@ -33,8 +34,8 @@ def idle_causes(trace: Trace) -> IdleCauses:
         raise MissingData(f"Idle time is withheld: {reason}.")
     found = idle_time(trace)
     tables = [_device(int(device), _in_gaps(found, int(device))) for device in np.unique(trace.device.device)]
-    gap_count = len(np.unique(found.gap))
-    return IdleCauses(pd.concat(tables, ignore_index=True), gap_count, int(found.by_cause.sum()))
+    rows, gap_count = pd.concat(tables, ignore_index=True), len(np.unique(found.gap))
+    return IdleCauses(rows, gap_count, int(found.by_cause.sum()), int(found.queued.sum()))
 
 
 def _in_gaps(found: IdleTime, device: int) -> Ints:
