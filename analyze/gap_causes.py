@@ -2,10 +2,10 @@
 
 Once the work that ends the gap has been launched the GPU no longer waits for the host: from NEAR_LAUNCH_NS after that call the
 cause is `other`, as for what waits for another stream, or for work that the file lacks. Before, an instant gets the first cause
-that holds on the thread of that call, in this order: inside a data loader; inside a copy call; inside a synchronisation, or a
-call that waits for its copy to the host to start, which is `other`; from the end of a synchronisation to the next launch, for as
-long as the host had waited, for without the wait it would have been that much earlier; inside a launch or within NEAR_LAUNCH_NS
-of one; inside any other range, a step included.
+that holds on the thread of that call, in this order: inside a range that makes or fetches input; inside a copy call; inside a
+synchronisation, or a call that waits for its copy to the host to start, which is `other`; from the end of a synchronisation to
+the next launch, for as long as the host had waited, for without the wait it would have been that much earlier; inside a launch or
+within NEAR_LAUNCH_NS of one; inside any other range, a step included.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,8 +17,11 @@ import numpy as np
 
 from . import trace as t
 from .analyses.copies import TO_HOST
-from .gpu_gaps import Gaps, idle_gaps, loader_ranges
+from .durations import repaired_work
+from .gpu_gaps import Gaps, idle_gaps
+from .input_ranges import input_ranges
 from .intervals import covered, union
+from .kernels import COMPUTE, work_class
 from .launches import is_launch
 from .links import calls_named, launching_call
 from .step_marks import marked_steps
@@ -34,33 +37,42 @@ NOBODY = -1  # the thread of a gap next to work none of which has a call
 
 @dataclass(frozen=True, eq=False)
 class IdleTime:
-    """Idle gaps, cut at the borders of steps: one row a piece, by device and time.
+    """Idle gaps, cut at the borders of steps not set aside and of other GPUs' computing: one row a piece, by device and time.
 
-    `gap`: row of `idle_gaps`; `step`: row of `marked_steps`, or -1 between steps (those set aside cut nothing); `by_cause`: a row
-    for each of CAUSES, which add up to the piece; `queued`: what of it passes after the work that ends the gap was launched.
+    `gap`: row of `idle_gaps`; `by_cause`: a row for each of CAUSES, which add up to the piece; `queued`: what of it passes after
+    the work that ends the gap was launched; `beside`: whether another GPU computes meanwhile.
     """
 
     device: Ids
+    start: Ints
     gap: Ids
-    step: Ids
     by_cause: Ints
     queued: Ints
+    beside: Mask
 
 
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def idle_time(trace: Trace) -> IdleTime:
     """All idle time of all devices with its causes, also where idle time is withheld: callers ask for that."""
-    gaps, marked = idle_gaps(trace), marked_steps(trace)
-    own = np.flatnonzero(~marked["aside"])
-    begin, stop = marked["start_ns"].to_numpy()[own], marked["end_ns"].to_numpy()[own]
-    pieces, gap = _cut(gaps, np.unique(np.concatenate((begin, stop))))
-    step = np.append(own, -1)[row_at(begin, stop, pieces.start)]
+    gaps, marked, others = idle_gaps(trace), marked_steps(trace), _others(trace)
+    steps = marked.loc[~marked["aside"], ["start_ns", "end_ns"]].to_numpy().ravel()
+    pieces, gap = _cut(gaps, np.unique(np.concatenate((steps, *(times for spans in others.values() for times in spans)))))
+    beside = np.zeros(len(gap), bool)
+    for device, spans in others.items():
+        beside[pieces.device == device] = row_at(*spans, pieces.start[pieces.device == device]) >= 0
     thread = _launching_thread(trace, gaps)[gap]
     until = np.clip(_launched(trace, gaps)[gap], pieces.start, pieces.end)
     by_cause = _by_cause(trace, Gaps(pieces.start, until, pieces.device), thread)
     queued = pieces.end - until
     by_cause[OTHER] += queued
-    return IdleTime(pieces.device, gap, step, by_cause, queued)
+    return IdleTime(pieces.device, pieces.start, gap, by_cause, queued, beside)
+
+
+def _others(trace: Trace) -> dict[int, tuple[Ints, Ints]]:
+    """By device, when another one computes; nothing of a single device."""
+    work, computes, devices = repaired_work(trace), work_class(trace) == COMPUTE, np.unique(trace.device.device).tolist()
+    rows = {device: computes & (work.device != device) for device in devices if len(devices) > 1}
+    return {device: union(work.start_ns[other], work.end_ns[other]) for device, other in rows.items()}
 
 
 def _cut(gaps: Gaps, borders: Ints) -> tuple[Gaps, Ids]:
@@ -129,7 +141,7 @@ class _Kinds:
     @classmethod
     def of(cls, trace: Trace) -> Self:
         copies = calls_named(trace, lambda name: "Memcpy" in name)
-        return cls(loader_ranges(trace), copies, calls_named(trace, is_launch), trace.host.category != t.OVERHEAD)
+        return cls(input_ranges(trace), copies, calls_named(trace, is_launch), trace.host.category != t.OVERHEAD)
 
 
 def _copy_start(trace: Trace) -> Ints:

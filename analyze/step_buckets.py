@@ -3,7 +3,7 @@
 An instant of a step at which the GPU computes goes to the phase that launched the work; where work of two phases runs at once, to
 that of the work that started last (of equal starts the one that ends first, of equal ends the later row of the file). Else it is
 communication, else a copy, else idle time with its cause. Only what falls between the step's start and end counts, whoever
-launched it.
+launched it; what falls between two steps is told apart, by the same buckets.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,10 +15,12 @@ import pandas as pd
 
 from .durations import repaired_work
 from .gap_causes import CAUSES, idle_time
+from .gap_causes import OTHER as OTHER_CAUSE
 from .grouping import group_sums
 from .intervals import covered, innermost, union
 from .kernels import COMPUTE, COPY, work_class
 from .links import links
+from .step_marks import with_time_before
 from .step_time import OTHER, PHASES, phases_at, row_at
 from .step_work import StepWork, busy_inside, step_work
 from .trace import Ids, Ints, Trace
@@ -26,6 +28,8 @@ from .trace import Ids, Ints, Trace
 COMPUTING, COMMUNICATING, COPYING, IDLE = KINDS = ("compute", "comm_exposed", "copy_exposed", "idle")
 UNLINKED = "unlinked"  # the phase of work whose launch is not in the file, where there are phases
 SERVING_ORDER = ("prefill", "decode")
+BEFORE, WITHIN = range(2)  # a step
+TURNS = ("turns", "")  # beside the buckets: a part of one of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +38,14 @@ class StepBuckets:
     the cause of idling, else "". Each row adds up to its step. Those of steps set aside, and of steps that may lack device work,
     are left out. `work`: which are those, and why.
 
-    `after_ns`: by device, for how long it works after the end of the last step that is not set aside.
+    `before`: the same rows and columns, of the time between the step before and each. `turns`: of each of these rows, and of the
+    time before it, the idle time of cause `other` in which another GPU computes. `after_ns`: by device, for how long it works
+    after the end of the last step that is not set aside.
     """
 
     rows: pd.DataFrame
+    before: pd.DataFrame
+    turns: pd.Series
     work: StepWork
     after_ns: Mapping[int, int]
 
@@ -45,14 +53,32 @@ class StepBuckets:
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def step_buckets(trace: Trace) -> StepBuckets:
     """Buckets of every step whose device time can be told; no rows without device work."""
-    work = step_work(trace)
-    steps = work.steps[work.timed & ~work.steps["aside"]]
+    work, steps = step_work(trace), with_time_before(trace)
+    last = int(steps["end_ns"].max())
+    steps = steps[work.timed[steps.index]]
     devices = np.unique(trace.device.device).tolist()
-    tables = [_device(trace, steps, device) for device in devices]
-    rows = pd.concat(tables).fillna(0).astype(np.int64) if tables else pd.DataFrame()
-    ordered = sorted(((str(kind), str(of)) for kind, of in rows.columns.tolist()), key=_place)
-    last = int(work.steps.loc[~work.steps["aside"], "end_ns"].max())
-    return StepBuckets(rows[ordered].sort_index(), work, {device: _after(trace, device, last) for device in devices})
+    tables = [_device(trace, _spans(steps), device) for device in devices]
+    if not tables:
+        return StepBuckets(pd.DataFrame(), pd.DataFrame(), pd.Series(dtype=np.int64), work, {})
+    both = pd.concat(tables).fillna(0).astype(np.int64)
+    turns = both[[TURNS]].sum(axis=1)
+    names = [(str(kind), str(of)) for kind, of in both.columns.tolist()]
+    both = both[sorted((name for name in names if name != TURNS), key=_place)].sort_index()
+    part = both.index.get_level_values("part")
+    return StepBuckets(
+        rows=both[part == WITHIN].droplevel("part"),
+        before=both[part == BEFORE].droplevel("part"),
+        turns=turns.groupby(level=["step", "device"]).sum(),
+        work=work,
+        after_ns={device: _after(trace, device, last) for device in devices},
+    )
+
+
+def _spans(steps: pd.DataFrame) -> pd.DataFrame:
+    """The time before each step, and the step: start_ns, end_ns by (step, part)."""
+    before = pd.DataFrame({"start_ns": steps["since_ns"], "end_ns": steps["start_ns"]})
+    both = pd.concat({BEFORE: before, WITHIN: steps[["start_ns", "end_ns"]]}, names=["part", "step"])
+    return both.swaplevel().sort_index()
 
 
 def _place(bucket: tuple[str, str]) -> tuple[int, int, str]:
@@ -63,20 +89,21 @@ def _place(bucket: tuple[str, str]) -> tuple[int, int, str]:
     return KINDS.index(kind), known.index(of) if of in known else len(known) + last, of
 
 
-def _device(trace: Trace, steps: pd.DataFrame, device: int) -> pd.DataFrame:
+def _device(trace: Trace, spans: pd.DataFrame, device: int) -> pd.DataFrame:
     kind, mine = work_class(trace), trace.device.device == device
-    buckets = {(COMPUTING, phase): ns for phase, ns in _computing(trace, steps, np.flatnonzero(mine & (kind == COMPUTE)))}
-    compute = sum(buckets.values(), np.zeros(len(steps), np.int64))
-    without_copies, busy = (busy_inside(trace, steps, rows) for rows in (mine & (kind != COPY), mine))
+    buckets = {(COMPUTING, phase): ns for phase, ns in _computing(trace, spans, np.flatnonzero(mine & (kind == COMPUTE)))}
+    compute = sum(buckets.values(), np.zeros(len(spans), np.int64))
+    without_copies, busy = (busy_inside(trace, spans, rows) for rows in (mine & (kind != COPY), mine))
     buckets |= {(COMMUNICATING, ""): without_copies - compute, (COPYING, ""): busy - without_copies}
-    buckets |= {(IDLE, cause): ns for cause, ns in zip(CAUSES, _idle(trace, steps, device), strict=True)}
-    index = pd.MultiIndex.from_product([steps.index, [device]], names=["step", "device"])
+    causes, turns = _idle(trace, spans, device)
+    buckets |= {(IDLE, cause): ns for cause, ns in zip(CAUSES, causes, strict=True)} | {TURNS: turns}
+    index = pd.MultiIndex.from_tuples([(step, part, device) for step, part in spans.index], names=["step", "part", "device"])
     return pd.DataFrame(np.stack(list(buckets.values()), axis=1), index, pd.MultiIndex.from_tuples(buckets, names=["kind", "of"]))
 
 
-def _computing(trace: Trace, steps: pd.DataFrame, rows: Ids) -> Iterator[tuple[str, Ints]]:
-    """Phases, and how much of each step their work holds; `rows`: those of one device that compute."""
-    begin, stop = steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy()
+def _computing(trace: Trace, spans: pd.DataFrame, rows: Ids) -> Iterator[tuple[str, Ints]]:
+    """Phases, and how much of each span their work holds; `rows`: those of one device that compute."""
+    begin, stop = spans["start_ns"].to_numpy(), spans["end_ns"].to_numpy()
     phase, phases = launch_phases(trace)
     cover = innermost(trace.device.start_ns[rows], repaired_work(trace).end_ns[rows])
     owner = phase[rows][cover.owner]
@@ -85,12 +112,13 @@ def _computing(trace: Trace, steps: pd.DataFrame, rows: Ids) -> Iterator[tuple[s
         yield phases[one], covered(cover.start[own], cover.end[own], begin, stop)
 
 
-def _idle(trace: Trace, steps: pd.DataFrame, device: int) -> Ints:
-    """For each cause the idle time of the device in each step."""
+def _idle(trace: Trace, spans: pd.DataFrame, device: int) -> tuple[Ints, Ints]:
+    """For each cause the idle time of the device in each span; and what of `other` passes while another GPU computes."""
     found = idle_time(trace)
     mine = found.device == device
-    step = steps.index.get_indexer(pd.Index(found.step[mine]))
-    return np.stack([group_sums(step, ns, len(steps)) for ns in found.by_cause[:, mine]])
+    span = row_at(spans["start_ns"].to_numpy(), spans["end_ns"].to_numpy(), found.start[mine])
+    causes = np.stack([group_sums(span, ns, len(spans)) for ns in found.by_cause[:, mine]])
+    return causes, group_sums(span, found.by_cause[OTHER_CAUSE, mine] * found.beside[mine], len(spans))
 
 
 def _after(trace: Trace, device: int, moment: int) -> int:

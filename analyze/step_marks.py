@@ -45,6 +45,16 @@ def marked_steps(trace: Trace) -> pd.DataFrame:
     return _found(trace).copy()
 
 
+def with_time_before(trace: Trace) -> pd.DataFrame:
+    """The steps that are not set aside, each with since_ns: the end of the one before, of the first its own start.
+
+    What happens between two marks, such as the loading of a batch, is part of no step, and yet the next one waits for it.
+    """
+    rows = marked_steps(trace)
+    rows = rows[~rows["aside"]]
+    return rows.assign(since_ns=rows["end_ns"].shift().fillna(rows["start_ns"]).astype(np.int64))
+
+
 @lru_cache(maxsize=2)  # a report's analyses share it; 2: a diff has two traces
 def _found(trace: Trace) -> pd.DataFrame:
     if trace.excerpt is not None:

@@ -26,9 +26,14 @@ PHASES = (
     "output", OTHER,
 )  # fmt: skip
 ALIASES = {
-    "dataloader": "data_loading", "data loading": "data_loading", "dataloading": "data_loading", "fwd": "forward",
-    "bwd": "backward", "optim": "optimizer", "zero_grad": "optimizer",
+    "fwd": "forward", "bwd": "backward", "optim": "optimizer", "zero_grad": "optimizer",
 }  # fmt: skip
+LOADING_NAME = re.compile(  # what training loops call the fetching of a batch: load_batch, get_data, train_dataloader_next
+    r"(get|next|load|read|fetch|prefetch|wait)[ _-]?(for[ _-])?((the|next|train|val|new)[ _-]?)?"
+    r"(data|batch|batches|minibatch|input|inputs)"
+    r"|data|(data|batch)[ _-]?(load|loading|fetch|fetching|read|reading|prep|preparation|preprocessing|generator|time|wait)"
+    r"|(.*[^a-z])?(data[ _-]?loader|dataloader)([ _-]?next)?"
+)
 MARKED_BY_TORCH = {
     "enumerate(DataLoader)#": "data_loading",
     "enumerate(DataPipe)#": "data_loading",
@@ -110,6 +115,7 @@ def phase_ranges(trace: Trace, only: str | None = None) -> Mask:
 
 def _known(name: str) -> str | None:
     plain = ALIASES.get(name.lower(), name.lower())
+    plain = "data_loading" if LOADING_NAME.fullmatch(plain) else plain
     return plain if plain in PHASES and plain != OTHER else None
 
 

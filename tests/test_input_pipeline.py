@@ -129,3 +129,17 @@ def recorded(name, cores, workers, **fields):
     options = {"loader_workers": workers, "unprofiled_cpu_ns": 1_000_000}
     machine = {"cpu_usable_count": cores}
     return make_bundle(*waiting(name), machine=machine, options=options, unprofiled_step_ns=(1_000_000,), **fields)
+
+
+def test_of_several_gpus_the_one_that_idles_most_is_named():
+    calls, work = waiting(ALONE)
+    (found,) = input_pipeline(make_trace(calls, work, [kernel("other", 0, 25_000, device=1)]))
+    assert (found.problem.values["gpu"], found.problem.values["idle_ns"]) == ("GPU 0", 18_000_000)
+
+
+def test_loading_before_the_marks_of_steps_counts_for_them():
+    calls, work = waiting(ALONE)
+    marks = [step(number, 10_000 * number + 6_000, 10_000 * number + 10_000) for number in range(3)]
+    (found,) = input_pipeline(make_trace([c for c in calls if not c["name"].startswith("ProfilerStep")], marks, work))
+    values = {e.name: e.value for e in found.evidence}
+    assert (values["loading_ns"], values["rest_ns"]) == (4_000_000, 4_000_000)  # 6 ms before each step but the first

@@ -195,3 +195,18 @@ def test_any_work_adds_up_exactly(events: list[tuple[str, int, int, int]]):
 
 def test_times_are_whole_nanoseconds():
     assert (step_buckets(make_trace(BACK_TO_BACK, [kernel("a", 0, 33.333)])).rows.dtypes == np.int64).all()
+
+
+def test_what_falls_between_two_steps_is_told_apart():
+    marks = [step(1, 0, 100), step(2, 160, 200)]
+    found = step_buckets(make_trace(marks, [launch(1, 150, 155)], [kernel("a", 0, 120), kernel("b", 160, 200, correlation=1)]))
+    assert found.before.loc[(1, 0)].to_numpy().sum() == 60_000
+    assert found.before.loc[(1, 0), ("compute", "other")] == 20_000
+    assert found.before.loc[(0, 0)].to_numpy().sum() == 0  # what comes before the first step is not known
+
+
+def test_idle_time_while_another_gpu_computes_is_told():
+    calls = [launch(1, 0, 5), launch(2, 6, 10)]
+    work = [kernel("a", 10, 50, correlation=1), kernel("b", 50, 90, device=1, correlation=2)]
+    found = step_buckets(make_trace([step(1, 0, 100)], calls, work))
+    assert found.turns.to_dict() == {(0, 0): 0, (0, 1): 30_000}  # GPU 1 waits from 10 after its launch; nothing follows on GPU 0

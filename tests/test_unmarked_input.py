@@ -1,7 +1,8 @@
 import pytest
-from make_trace import annotation, frame, kernel, launch, loop, make_trace, memcpy
+from make_trace import annotation, frame, kernel, launch, loop, make_trace, memcpy, step
 
 from longpole.analyze.advice.unmarked_input import unmarked_input
+from longpole.analyze.analyses.idle_causes import idle_causes
 
 THERE, BACK = "Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pageable)"
 PREPARE = "train.py(7): get_batch"
@@ -11,7 +12,7 @@ def test_what_prepares_the_data_that_is_then_copied_is_named():
     (found,) = unmarked_input(make_trace(*preparing()))
     assert (found.id, found.changes, found.bound) == ("unmarked_input", (f"host:{PREPARE} x0",), "input_pipeline")
     assert {e.name: e.value for e in found.evidence} == {"idle_ns": 7_960_000, "calls_count": 2, "longest_ns": 3_980_000}
-    assert found.expected_share == pytest.approx((10_000 - 7_960) / 7_960)  # what the rest of both steps can hide
+    assert found.expected_share == pytest.approx((10_000 - 8_000) / 8_000)  # what the rest of both steps can hide
 
 
 def test_the_outermost_function_about_the_gaps_speaks():
@@ -63,3 +64,22 @@ def preparing(copy=THERE, wait=4_000):
         work.append(memcpy(copy, go, go + 10, correlation=start + 1))
         work.append(kernel("k", go + 10, start + 5_000, correlation=start + 2))
     return loop([5_000, 5_000], one), work
+
+
+def test_what_waits_on_another_thread_prepares_nothing():
+    calls, work = preparing()
+    waits = [frame("threading.py(605): wait", s + 10, s + 3_990, tid=2) for s in (0, 5_000)]
+    anonymous = [call for call in calls if call["name"] != PREPARE]
+    assert not list(unmarked_input(make_trace([*anonymous, *waits], work)))
+
+
+def test_the_gpu_idles_for_its_input_in_what_prepares_it():
+    found = idle_causes(make_trace(*preparing())).rows.set_index("cause")["idle_ns"]
+    assert found["input_pipeline"] == 2 * 3_980_000
+
+
+def test_preparing_between_the_steps_is_hidden_by_the_steps():
+    calls, work = preparing()
+    marks = [step(i, s + 4_000, s + 5_000) for i, s in enumerate((0, 5_000))]
+    (found,) = unmarked_input(make_trace([c for c in calls if not c["name"].startswith("ProfilerStep")], marks, work))
+    assert found.expected_share == pytest.approx((1_000 + 1_000) / 4_000)  # before the first step nothing is known

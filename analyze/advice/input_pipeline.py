@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from math import ceil, floor
 
 import numpy as np
-import pandas as pd
 
 from ..findings import NOTABLE_SHARE, Confidence, Evidence, Text
 from ..gpu_gaps import LOADING, idle_gaps, idle_withheld, loader_ranges
+from ..grouping import group_sums
 from ..intervals import covered, length, union
 from ..links import launching_call
 from ..loaders import Loader, has_workers, loader_of
 from ..proposals import Proposal, Saving
-from ..step_marks import marked_steps
+from ..step_marks import marked_steps, with_time_before
 from ..step_time import row_at
-from ..trace import HostRanges, Ints, Trace
+from ..trace import HostRanges, Ids, Ints, Trace
 
 LATE_FACTOR = 5  # times the median wait: a late batch
 LATE_NS = 1_000_000  # a shorter wait is the hand-over from a worker
@@ -34,7 +34,7 @@ MAKE_CHEAPER = (
 
 @dataclass(frozen=True)
 class Loading:
-    """Of the counted steps, per step: waiting for a batch and the rest, and how long a GPU idles meanwhile.
+    """Of the counted steps with the time before each, per step: waiting for a batch, the rest, how long a GPU idles meanwhile.
 
     `has_workers`: None where no DataLoader of torch is named. `free_cores`: None where the recorder did not note it.
     """
@@ -60,15 +60,22 @@ class Fix:
 
 
 def input_pipeline(trace: Trace) -> Iterator[Proposal]:
-    """Idle time of the GPU inside of data loading on the thread of the steps, where it is notable."""
+    """Idle time inside of data loading on the thread of the steps, of the GPU that idles most there, where it is notable."""
     if not len(trace.device) or idle_withheld(trace):
         return
     fetches = _fetches(trace)
-    gaps, (start, end) = idle_gaps(trace), union(fetches.start_ns, fetches.end_ns)
-    beside = covered(start, end, gaps.start, gaps.end)
-    idle_ns = int(beside.sum()) // len(np.unique(trace.device.device))
-    if len(fetches) and idle_ns >= NOTABLE_SHARE * trace.window_ns:
-        yield _proposal(trace, fetches, idle_ns)
+    devices, idle = _idle(trace, fetches)
+    if len(fetches) and idle.max(initial=0) >= NOTABLE_SHARE * trace.window_ns:
+        several = len(np.unique(trace.device.device)) > 1
+        yield _proposal(trace, fetches, int(idle.max()), f"GPU {devices[int(idle.argmax())]}" if several else "The GPU")
+
+
+def _idle(trace: Trace, fetches: HostRanges) -> tuple[Ids, Ints]:
+    """Devices that idle at all, and how long each of them does while a batch is fetched."""
+    gaps = idle_gaps(trace)
+    devices, place = np.unique(gaps.device, return_inverse=True)
+    beside = covered(*union(fetches.start_ns, fetches.end_ns), gaps.start, gaps.end)
+    return devices, group_sums(place, beside, len(devices))
 
 
 def _fetches(trace: Trace) -> HostRanges:
@@ -78,18 +85,18 @@ def _fetches(trace: Trace) -> HostRanges:
     return found[np.argsort(found.start_ns, kind="stable")]
 
 
-def _proposal(trace: Trace, fetches: HostRanges, idle_ns: int) -> Proposal:
+def _proposal(trace: Trace, fetches: HostRanges, idle_ns: int, gpu: str) -> Proposal:
     loading = _loading(trace, fetches)
     loader, fix, (late, words) = loading.loader, _fix(loading), _late(fetches, loading)
     longest = int(np.argmax(fetches.end_ns - fetches.start_ns))
     known = bool((launching_call(trace) >= 0).any())  # else a replay does not know that the GPU waits for the host
     per_step_ns = idle_ns / max(1, int(marked_steps(trace)["counted"].sum()))
-    values = {"idle_ns": idle_ns, "window_ns": trace.window_ns, "loading_ns": loader.loading_ns}
+    values = {"gpu": gpu, "idle_ns": idle_ns, "window_ns": trace.window_ns, "loading_ns": loader.loading_ns}
     return Proposal(
         id="input_pipeline",
         title=Text.of(fix.title),
         problem=Text(
-            "The GPU idles {idle_ns} of the recorded {window_ns} while the program waits for its next batch, {loading_ns} in "
+            "{gpu} idles {idle_ns} of the recorded {window_ns} while the program waits for its next batch, {loading_ns} in "
             "each step." + words,
             {**values, **late},
         ),
@@ -114,22 +121,14 @@ def _proposal(trace: Trace, fetches: HostRanges, idle_ns: int) -> Proposal:
 
 
 def _loading(trace: Trace, fetches: HostRanges) -> Loading:
-    steps = marked_steps(trace)
+    steps = with_time_before(trace)
     steps = steps[steps["counted"]]
-    start, end = union(fetches.start_ns, fetches.end_ns)
-    inside = covered(start, end, steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy())
-    loading_ns = float(inside.mean())
-    loader = loader_of(trace, loading_ns, float(steps["step_ns"].mean()) - loading_ns)
-    return Loading(loader, _idle_ns(trace, fetches, steps), has_workers(trace), _free_cores(trace, loader.workers_count))
-
-
-def _idle_ns(trace: Trace, fetches: HostRanges, steps: pd.DataFrame) -> float:
-    """Of a GPU while a batch is waited for, the mean over these steps."""
-    owner = row_at(steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy(), fetches.start_ns)
-    own = fetches[owner >= 0]
-    gaps = idle_gaps(trace)
-    beside = covered(*union(own.start_ns, own.end_ns), gaps.start, gaps.end)
-    return float(beside.sum()) / len(np.unique(trace.device.device)) / max(1, len(steps))
+    since, end = steps["since_ns"].to_numpy(), steps["end_ns"].to_numpy()
+    loading_ns = float(covered(*union(fetches.start_ns, fetches.end_ns), since, end).mean())
+    loader = loader_of(trace, loading_ns, float((end - since).mean()) - loading_ns)
+    own = fetches[row_at(since, end, fetches.start_ns) >= 0]
+    idle_ns = float(_idle(trace, own)[1].max(initial=0)) / max(1, len(steps))
+    return Loading(loader, idle_ns, has_workers(trace), _free_cores(trace, loader.workers_count))
 
 
 def _free_cores(trace: Trace, workers: int | None) -> int | None:

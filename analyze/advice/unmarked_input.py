@@ -3,21 +3,14 @@
 from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 
-from .. import trace as t
-from ..analyses.copies import FROM_HOST
 from ..findings import NOTABLE_SHARE, Evidence, Text
-from ..gpu_gaps import LOADING, idle_gaps, idle_withheld, loader_ranges
-from ..intervals import covered, union
-from ..launches import is_launch
-from ..links import calls_named
+from ..gpu_gaps import LOADING, idle_withheld
+from ..input_ranges import unmarked_input_of
+from ..intervals import covered
 from ..proposals import Proposal
-from ..step_marks import marked_steps, step_ranges
+from ..step_marks import with_time_before
 from ..trace import Ids, Ints, Trace
-
-SHORTEST_GAP_NS = 1_000_000  # the way to a copy takes the host less than that; what takes longer is making the data
-ABOUT = 0.8  # of a range in such gaps, and of the gaps in it: then the range is what the GPU waits for
 
 
 def unmarked_input(trace: Trace) -> Iterator[Proposal]:
@@ -28,44 +21,14 @@ def unmarked_input(trace: Trace) -> Iterator[Proposal]:
     """
     if not len(trace.device) or idle_withheld(trace):
         return
-    start, end = _input_gaps(trace)
-    gap_ns = int((end - start).sum())
-    if gap_ns < NOTABLE_SHARE * trace.window_ns:
-        return
-    rows = _preparing(trace, start, end)
-    if len(rows):
-        yield _proposal(trace, rows, covered(start, end, trace.host.start_ns[rows], trace.host.end_ns[rows]))
-
-
-def _input_gaps(trace: Trace) -> tuple[Ints, Ints]:
-    """Of all devices, without those in which a data loader works."""
-    gaps, copies = idle_gaps(trace), trace.device[trace.device.category == t.MEMCPY]
-    from_host = np.array([FROM_HOST.match(name) is not None for name in trace.names], bool)
-    begun = copies.start_ns[from_host[copies.name]]
-    loads = trace.host[loader_ranges(trace)]
-    loaded = covered(*union(loads.start_ns, loads.end_ns), gaps.start, gaps.end) > 0
-    mine = np.isin(gaps.end, begun) & ~loaded & (gaps.end - gaps.start >= SHORTEST_GAP_NS)
-    return union(gaps.start[mine], gaps.end[mine])
-
-
-def _preparing(trace: Trace, start: Ints, end: Ints) -> Ids:
-    """Rows of the host ranges of one name that launch nothing and fill the gaps; of several names the one that takes longest."""
-    host = trace.host
-    named = np.isin(host.category, (t.PYTHON, t.ANNOTATION)) & (host.end_ns - host.start_ns >= ABOUT * SHORTEST_GAP_NS)
-    rows = np.flatnonzero(named & ~step_ranges(trace))
-    launches = np.sort(host.start_ns[calls_named(trace, is_launch)])
-    rows = rows[np.searchsorted(launches, host.start_ns[rows]) == np.searchsorted(launches, host.end_ns[rows])]
-    inside = covered(start, end, host.start_ns[rows], host.end_ns[rows])
-    rows = rows[inside >= ABOUT * (host.end_ns[rows] - host.start_ns[rows])]
-    sums = pd.Series(host.end_ns[rows] - host.start_ns[rows]).groupby(host.name[rows]).sum()
-    sums = sums[sums >= ABOUT * (end - start).sum()]
-    return rows[host.name[rows] == sums.idxmax()] if len(sums) else rows[:0]
+    found = unmarked_input_of(trace)
+    if len(found.rows) and (found.end_ns - found.start_ns).sum() >= NOTABLE_SHARE * trace.window_ns:
+        made = trace.host[found.rows]
+        yield _proposal(trace, found.rows, covered(found.start_ns, found.end_ns, made.start_ns, made.end_ns))
 
 
 def _proposal(trace: Trace, rows: Ids, inside: Ints) -> Proposal:
     name, idle_ns, longest = str(trace.names[int(trace.host.name[rows[0]])]), int(inside.sum()), rows[int(np.argmax(inside))]
-    steps = marked_steps(trace)
-    rest_ns = max(0, int(steps.loc[~steps["aside"], "step_ns"].sum()) - idle_ns)
     return Proposal(
         id="unmarked_input",
         title=Text.of("Prepare the next input while the GPU works"),
@@ -87,7 +50,15 @@ def _proposal(trace: Trace, rows: Ids, inside: Ints) -> Proposal:
             ),
         ),
         changes=(f"host:{name} x0",),
-        expected_share=min(1.0, rest_ns / max(1, idle_ns)),
+        expected_share=_hidden_share(trace),
         best_confidence="medium",
         assumes="the next input is known while the GPU works on this one, and a core is free to prepare it",
     )  # fmt: skip
+
+
+def _hidden_share(trace: Trace) -> float:
+    """Of the gaps what the rest of the steps, with the time before them, is long enough to hide."""
+    found, steps = unmarked_input_of(trace), with_time_before(trace)
+    since, end = steps["since_ns"].to_numpy(), steps["end_ns"].to_numpy()
+    idle_ns = int(covered(found.start_ns, found.end_ns, since, end).sum())
+    return min(1.0, max(0, int((end - since).sum()) - idle_ns) / max(1, idle_ns))

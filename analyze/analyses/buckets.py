@@ -11,7 +11,7 @@ from ..device_measures import of_devices
 from ..step_buckets import COMMUNICATING, COMPUTING, COPYING, IDLE, UNLINKED, StepBuckets, step_buckets
 from ..step_marks import WHOLE_TRACE
 from ..step_time import OTHER
-from ..trace import Trace
+from ..trace import Mask, Trace
 
 CAUSE_LABELS = {
     "input_pipeline": "idle: waiting for data", "h2d_wait": "idle: in copy calls", "synchronization": "idle: after a wait",
@@ -19,6 +19,7 @@ CAUSE_LABELS = {
 }  # fmt: skip
 KIND_LABELS = {COMPUTING: "computing", COMMUNICATING: "exposed communication", COPYING: "exposed copies"}
 MOST_SLOW = 10  # steps
+APART_SHARE = 0.05  # of the steps: then what passes between them makes another figure of a step
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,10 @@ class Buckets:
     `slow`: of the outliers among them, the slowest: name; step_ns; then against the median of all those steps change_ns, and the
     label of the bucket that grew most with its lead_change_ns.
 
+    `periods`: of each device the buckets of a step with the time before it, which is part of no step: device; kind; of;
+    period_share (of `period_ns`, the mean from the end of one step to the end of the next; where that time is a small part, the
+    mean step). `turns_share`: by device, of that the idle time of cause `other` in which another GPU computes.
+
     `counted`: how many steps count; `gaps`: why those that cannot be told are left out. `after_ns`: as in StepBuckets.
     """
 
@@ -40,6 +45,9 @@ class Buckets:
     per_step: pd.DataFrame
     slow: pd.DataFrame
     step_ns: float
+    periods: pd.DataFrame
+    period_ns: float
+    turns_share: Mapping[int, float]
     counted: int
     gaps: str | None
     after_ns: Mapping[int, int]
@@ -55,6 +63,11 @@ class Buckets:
     def phased(self) -> bool:
         """Whether computing is told by phase: the trace marks some."""
         return not {OTHER}.issuperset(self.whole.loc[self.whole["kind"] == COMPUTING, "of"])
+
+    @property
+    def between_ns(self) -> float:
+        """From the end of one step to the start of the next; 0 where that is a small part."""
+        return self.period_ns - self.step_ns if self.told and self.period_ns > self.step_ns * (1 + APART_SHARE) else 0.0
 
     @property
     def idle_share(self) -> float:
@@ -77,9 +90,13 @@ def buckets(trace: Trace) -> Buckets:
         raise MissingData("The trace holds no GPU work; on a GPU machine capture with CUDA activity on.")
     found = step_buckets(trace)
     steps = found.work.steps[found.work.steps["counted"]]
-    of_counted = found.rows[found.rows.index.get_level_values("step").isin(steps.index)]
+    counted = found.rows.index.get_level_values("step").isin(steps.index)
+    both = _with_time_before(found, counted)
+    period_ns = both.sum(axis=1).mean() if len(both) else float("nan")
+    of_counted = found.rows[counted]
     of_counted = of_counted.loc[:, (of_counted > 0).any()]
     names = _labels(of_counted)
+    devices = [int(device) for device in of_counted.index.unique("device")]
     per_step = of_counted.groupby(level="step").mean().set_axis([bucket_name(*column) for column in names], axis=1)
     told = steps.loc[per_step.index]
     rows, step_ns = _rows(of_counted, names), float(told["step_ns"].mean())
@@ -89,6 +106,9 @@ def buckets(trace: Trace) -> Buckets:
         per_step=per_step,
         slow=_slow(told, per_step.set_axis(list(names.values()), axis=1)),
         step_ns=step_ns,
+        periods=_periods(both.loc[:, (both > 0).any()], period_ns),
+        period_ns=float(period_ns),
+        turns_share={d: float(found.turns[both.index].xs(d, level="device").mean() / period_ns) for d in devices},
         counted=len(steps),
         gaps=found.work.offset or found.work.gaps if len(told) < len(steps) else None,
         after_ns=found.after_ns,
@@ -125,6 +145,22 @@ def _rows(table: pd.DataFrame, names: Mapping[tuple[str, str], str]) -> pd.DataF
         ],
         columns=columns,
     )
+
+
+def _with_time_before(found: StepBuckets, counted: Mask) -> pd.DataFrame:
+    """The counted steps, where it is no small part with the time before them; of the first one that is not known."""
+    rows, before = found.rows[counted], found.before[counted]
+    if before.to_numpy().sum() <= APART_SHARE * rows.to_numpy().sum():
+        return rows
+    first = found.work.steps.index[~found.work.steps["aside"]][0]
+    known = rows.index.get_level_values("step") != first
+    return rows[known] + before[known]
+
+
+def _periods(table: pd.DataFrame, period_ns: float) -> pd.DataFrame:
+    shares = table.groupby(level="device").mean() / period_ns
+    rows = [(device, *column, shares.at[device, column]) for device in shares.index for column in table.columns]
+    return pd.DataFrame(rows, columns=["device", "kind", "of", "period_share"])
 
 
 def _whole(rows: pd.DataFrame, step_ns: float) -> pd.DataFrame:
