@@ -5,63 +5,81 @@ from typing import Any
 
 import pandas as pd
 
-from .analyses.buckets import Buckets
+from .analyses.buckets import APART_SHARE, Buckets
 from .analyses.collectives import FirstCall
 from .analyses.gpu_kernels import GpuKernels
+from .analyses.idle_causes import IdleCauses
 from .analyses.savings import Savings
 from .analyses.steps import Steps
 from .findings import Confidence, Finding, Text, Verdict
-from .step_buckets import COMMUNICATING, COMPUTING, COPYING
+from .limits import (
+    BALANCED,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    DECISIVE_SHARE,
+    HOST,
+    INPUT,
+    LAUNCH,
+    LEADING_SHARE,
+    SYNC,
+    UNKNOWN,
+    Limit,
+    bound_of,
+    limit_of,
+    share_of,
+)
 
-BUSY_SHARE = 0.9  # of the step: an idle tenth can hide little
-DECISIVE_SHARE = 0.1  # of the step: a change that saves less does not say what limits it
-LEADING_SHARE = 0.3  # of the step: a part below this does not stand out
-APART_SHARE = 0.05  # of the step on the host: then the step until its work is done is another figure
-MAIN_SHARE = 0.5  # of device work: one class of kernels is most of it
-COMPUTE, COMMUNICATION, COPY, LAUNCH, HOST, UNKNOWN, BALANCED = (
-    "compute", "communication", "copy", "launch", "host", "unknown", "balanced",
-)  # fmt: skip
-OF_BUSY = {COMPUTING: COMPUTE, COMMUNICATING: COMMUNICATION, COPYING: COPY}
-OF_IDLE = {"h2d_wait": "copy", "other": UNKNOWN}  # the other causes are bounds by their own names
+MAIN_SHARE = 0.5  # of device work, or of idle time: one kind is most of it
+NEARLY = 0.9  # of idle time: then its largest cause is its cause
 TAGS = {
-    COMPUTE: "GPU-bound", COMMUNICATION: "Communication-bound", COPY: "Copy-bound", "input_pipeline": "Input-bound",
-    "synchronization": "Sync-bound", LAUNCH: "Launch-bound", HOST: "Host-bound", BALANCED: "Balanced",
+    COMPUTE: "GPU-bound", COMMUNICATION: "Communication-bound", COPY: "Copy-bound", INPUT: "Input-bound",
+    SYNC: "Sync-bound", LAUNCH: "Launch-bound", HOST: "Host-bound", BALANCED: "Balanced",
     UNKNOWN: "Not yet explained",
 }  # fmt: skip
 SENTENCES = {  # where the part of that bound is large
     COMMUNICATION: "The GPU only communicates for {part_share} of {whole}",
     COPY: "The GPU copies and computes nothing, or waits for copies, in {part_share} of {whole}",
-    "input_pipeline": "The GPU waits for data in {part_share} of {whole}",
-    "synchronization": "The GPU stands idle after the host has waited for it, {part_share} of {whole}",
+    INPUT: "The GPU waits for data in {part_share} of {whole}",
+    SYNC: "The GPU stands idle after the host has waited for it, {part_share} of {whole}",
     LAUNCH: "The host cannot launch work fast enough: the GPU idles {part_share} of {whole}",
     HOST: "The GPU idles while the host does other work, {part_share} of {whole}",
+    UNKNOWN: "The GPU idles in {part_share} of {whole}, and the recording does not show why",
 }
+TURNS = "The GPUs take turns: GPU {device} computes in {own_share} of {whole}, and waits for others in {turns_share} of it"
 REASONS = {  # where it is small, and yet what the first change is about
     COMMUNICATION: "communication holds up the step",
     COPY: "copies hold up the step",
-    "input_pipeline": "the step waits for its input",
-    "synchronization": "waits of the host for the GPU hold up the step",
+    INPUT: "the step waits for its input",
+    SYNC: "waits of the host for the GPU hold up the step",
     LAUNCH: "launching holds up the step",
     HOST: "work on the host holds up the step",
 }
+MEANWHILE = {  # why another GPU idles
+    INPUT: "while it waits for data", "h2d_wait": "while the host is in copy calls", SYNC: "after the host has waited for it",
+    LAUNCH: "while the host launches", HOST: "while the host does other work", "other": "for reasons that are not recorded",
+}  # fmt: skip
 KINDS = {"gemm": "matrix products", "convolution": "convolutions", "copy": "copies"}
 SAVES = {"high": "saves", "medium": "should save", "low": "may save"}
 
 
 def device_verdict(result: Mapping[str, Any], findings: tuple[Finding, ...]) -> Verdict:
-    """What limits the step of a run with a GPU; `result`: those of its analyses by name.
-
-    The GPU's own computing, where it leaves no tenth of the step; else what the first change is about, if it saves a tenth of
-    the step; else computing, where all else is small; else the largest part of the rest, if it is large.
-    """
-    gpu, steps, found = result["gpu_kernels"], result["steps"], result.get("savings")
+    """What limits the step of a run with a GPU; `result`: those of its analyses by name. The rule: `bound_of`."""
+    gpu, steps, found, buckets = result["gpu_kernels"], result["steps"], result.get("savings"), result.get("buckets")
     spinning = _spinning(result)
-    parts = pd.Series(dtype=float) if spinning else _parts(result.get("buckets"))
+    limit = Limit() if spinning else limit_of(buckets)
     top = findings[0] if findings and findings[0].saving_ns > 0 else None
-    bound = _spinning_bound(spinning) if spinning else _bound(parts, top, found.step_ns if found else steps.mean_ns)
-    sentence = _spinning_sentence(spinning) if spinning else _sentence(gpu, steps, bound, parts)
+    bound = _spinning_bound(spinning) if spinning else bound_of(limit, top, found.step_ns if found else steps.mean_ns)
+    sentence = _spinning_sentence(spinning) if spinning else _sentence(gpu, bound, limit, _whole(steps, buckets))
     leading = [_kernel(gpu)] if bound in (COMPUTE, BALANCED, UNKNOWN) else []  # else it is not what holds up the step
-    texts = [*leading, *([_span(steps)] if steps.window == "steps" else []), _first_change(bound, top, found, steps)]
+    span = [_span(steps, buckets)] if steps.window == "steps" else []
+    texts = [
+        *leading,
+        *span,
+        *_starving(limit),
+        *_waiting(bound, result.get("idle_causes")),
+        _first_change(bound, top, found, steps, buckets),
+    ]
     lede = Text(" ".join(text.template for text in texts), {k: v for text in texts for k, v in text.values.items()})
     return Verdict(TAGS[bound], sentence, lede, bound, _confidence(bound, gpu, top, found), top.id if top else None)
 
@@ -86,61 +104,69 @@ def _spinning_sentence(first: FirstCall) -> Text:
     )  # fmt: skip
 
 
-def _parts(buckets: Buckets | None) -> pd.Series:
-    """Shares of the step by bound, the mean of all GPUs; empty where they cannot be told."""
-    if buckets is None or not buckets.told:
-        return pd.Series(dtype=float)
-    rows = buckets.whole
-    kinds = zip(rows["kind"].astype(str), rows["of"].astype(str), strict=True)
-    bounds = [OF_BUSY.get(kind) or OF_IDLE.get(of, of) for kind, of in kinds]
-    return rows["step_share"].groupby(bounds).sum()
+def _whole(steps: Steps, buckets: Buckets | None) -> Text:
+    """What shares are of."""
+    if buckets and buckets.between_ns:
+        return Text("the {mean_ns} from the end of one step to that of the next", {"mean_ns": buckets.period_ns})
+    return Text("a step of {mean_ns}" if steps.window == "steps" else "the recorded {mean_ns}", {"mean_ns": steps.mean_ns})
 
 
-def _bound(parts: pd.Series, top: Finding | None, step_ns: float) -> str:
-    if parts.get(COMPUTE, 0.0) >= BUSY_SHARE:
-        return COMPUTE
-    if top and top.saving_ns >= DECISIVE_SHARE * step_ns:
-        return top.bound
-    if parts.empty:
-        return UNKNOWN
-    others = parts.drop(COMPUTE, errors="ignore")
-    if others.sum() <= LEADING_SHARE:
-        return COMPUTE
-    return str(others.idxmax()) if others.max() >= LEADING_SHARE else BALANCED
-
-
-def _sentence(gpu: GpuKernels, steps: Steps, bound: str, parts: pd.Series) -> Text:
-    part = parts.get(bound, 0.0) + (parts.get(HOST, 0.0) if bound == LAUNCH else 0.0)  # a host that is late dispatches, too
+def _sentence(gpu: GpuKernels, bound: str, limit: Limit, whole: Text) -> Text:
+    part = share_of(limit, bound) if bound != HOST else limit.parts.get(HOST, 0.0)
     if bound in SENTENCES and part >= DECISIVE_SHARE:
-        whole = "a step of {mean_ns}" if steps.window == "steps" else "the recorded {mean_ns}"
-        return Text(SENTENCES[bound].replace("{whole}", whole), {"part_share": float(part), "mean_ns": steps.mean_ns})
-    busy = _busy_sentence(gpu, bound)
-    return Text(f"{busy.template}; {REASONS[bound]}", busy.values) if bound in REASONS and not parts.empty else busy
+        template = limit.named(SENTENCES[bound]).replace("{whole}", whole.template)
+        return Text(template, {"part_share": part, **whole.values})
+    if bound == COMPUTE and limit.turns_share >= LEADING_SHARE:
+        own = {"device": str(limit.device), "own_share": part - limit.turns_share, "turns_share": limit.turns_share}
+        return Text(TURNS.replace("{whole}", whole.template), {**own, **whole.values})
+    busy = _busy_sentence(gpu, bound, limit.device if bound == COMPUTE else None)
+    return Text(f"{busy.template}; {REASONS[bound]}", busy.values) if bound in REASONS and limit.parts else busy
 
 
-def _busy_sentence(gpu: GpuKernels, bound: str) -> Text:
-    devices = gpu.devices
-    values: dict[str, Any] = {
-        "devices_count": len(devices),
-        "window_ns": int(devices["window_ns"].iloc[0]),
-        "busy_ns": int(devices["busy_ns"].max()),
-        "low_share": float(devices["busy_share"].min()),
-        "busy_share": float(devices["busy_share"].max()),
-    }
+def _busy_sentence(gpu: GpuKernels, bound: str, limiting: int | None) -> Text:
+    """`limiting`: of several GPUs that which is to be named; None: all of them together."""
+    devices, one = gpu.devices, len(gpu.devices) == 1
+    values: dict[str, Any] = {"window_ns": int(devices["window_ns"].iloc[0]), "busy_ns": int(devices["busy_ns"].max())}
     if gpu.busy_withheld:
         return Text("The GPU works {busy_ns}; what share of the recorded {window_ns} that is cannot be told", values)
     at_least = "at least " if gpu.lower_bound else ""
-    if len(devices) > 1:
-        most = "{devices_count} GPUs are busy " + at_least + "{low_share} to {busy_share} of the recorded {window_ns}"
-        return Text(most, values)
-    kind, share = _main_class(gpu)
-    mostly = ", mostly in {kind}" if bound == COMPUTE and kind and share >= MAIN_SHARE else ""
-    return Text("The GPU is busy " + at_least + "{busy_share} of the recorded {window_ns}" + mostly, values | {"kind": kind})
+    named, rest = (
+        (devices, devices[:0]) if one else (devices[devices["device"] == limiting], devices[devices["device"] != limiting])
+    )
+    if named.empty:
+        values |= {"devices_count": len(rest), **_range(rest)}
+        return Text(
+            f"{{devices_count}} GPUs are busy {at_least}{{low_share}} to {{high_share}} of the recorded {{window_ns}}", values
+        )
+    kind, share = _main_class(gpu, None if one else limiting)
+    text = f"{'The GPU' if one else 'GPU {device}'} is busy {at_least}{{busy_share}} of the recorded {{window_ns}}"
+    text += ", mostly in {kind}" if bound == COMPUTE and kind and share >= MAIN_SHARE else ""
+    values |= {"device": str(limiting), "busy_share": float(named["busy_share"].iloc[0]), "kind": kind}
+    if len(rest):
+        text += "; GPU {other} {low_share}" if len(rest) == 1 else "; the others {low_share} to {high_share}"
+        values |= {"other": str(rest["device"].iloc[0]), **_range(rest)}
+    return Text(text, values)
 
 
-def _main_class(gpu: GpuKernels) -> tuple[str, float]:
-    """The class of kernels that takes most time, and its share of all device work."""
-    by_class = gpu.kernels.groupby("kernel_class")["total_ns"].sum()
+def _range(devices: pd.DataFrame) -> dict[str, float]:
+    return {"low_share": float(devices["busy_share"].min()), "high_share": float(devices["busy_share"].max())}
+
+
+def _starving(limit: Limit) -> list[Text]:
+    """Of several GPUs the one that idles most, and most often why."""
+    if limit.starving is None:
+        return []
+    idle = limit.idle[limit.starving]
+    cause = max(idle, key=lambda one: idle[one])
+    values = {"starving": str(limit.starving), "idle_share": sum(idle.values()), "cause_share": idle[cause]}
+    mostly = "" if idle[cause] >= NEARLY * values["idle_share"] else " in {cause_share}"
+    return [Text("GPU {starving} idles in {idle_share} of it," + mostly + f" {MEANWHILE[cause]}.", values)]
+
+
+def _main_class(gpu: GpuKernels, device: int | None) -> tuple[str, float]:
+    """The class of kernels that takes most time, and its share of all work of that GPU."""
+    rows = gpu.kernels if device is None else gpu.kernels[gpu.kernels["device"] == device]
+    by_class = rows.groupby("kernel_class")["total_ns"].sum()
     name, share = str(by_class.idxmax()), float(by_class.max() / max(1, by_class.sum()))
     return "" if name == "other" else KINDS.get(name, f"{name} kernels"), share
 
@@ -155,13 +181,23 @@ def _kernel(gpu: GpuKernels) -> Text:
     )  # fmt: skip
 
 
-def _span(steps: Steps) -> Text:
+def _span(steps: Steps, buckets: Buckets | None) -> Text:
     """How long a step takes on the host."""
     count = "one step" if steps.count == 1 else "mean of {steps_count} steps"
-    return Text("On the host a step takes {mean_ns} (" + count + ").", {"mean_ns": steps.mean_ns, "steps_count": steps.count})
+    before_ns = buckets.between_ns if buckets else 0.0
+    text = "On the host a step takes {host_ns} (" + count + (")" if not before_ns else "), and {before_ns} pass before the next")
+    return Text(text + ".", {"host_ns": steps.mean_ns, "steps_count": steps.count, "before_ns": before_ns})
 
 
-def _first_change(bound: str, top: Finding | None, found: Savings | None, steps: Steps) -> Text:
+def _waiting(bound: str, found: IdleCauses | None) -> list[Text]:
+    """Where nothing explains that a GPU idles: for how long the work that it runs next is launched already."""
+    if bound != UNKNOWN or found is None or found.queued_ns < MAIN_SHARE * found.idle_ns:
+        return []
+    text = "For {queued_ns} of its idle time the next work is launched already: it waits for another rank, or for work that "
+    return [Text(text + "the file lacks.", {"queued_ns": found.queued_ns})]
+
+
+def _first_change(bound: str, top: Finding | None, found: Savings | None, steps: Steps, buckets: Buckets | None) -> Text:
     """What the first change saves, and the first few at once; or why nothing can be said."""
     if found is None:
         return Text("What a change would save is not told.", {})
@@ -178,14 +214,22 @@ def _first_change(bound: str, top: Finding | None, found: Savings | None, steps:
         "low_ns": top.low_ns, "high_ns": top.high_ns,
     }  # fmt: skip
     saves = SAVES[top.confidence]
-    until = " until its work on the GPU is done" if abs(step_ns - steps.mean_ns) > APART_SHARE * steps.mean_ns else ""
-    text = "The first change below " + saves + " {saving_ns} of a step of {step_ns}" + until
+    text = "The first change below " + saves + " {saving_ns} of a step of {step_ns}" + _until(step_ns, steps, buckets)
     text += " ({saving_share}; {low_ns} to {high_ns})"
     if found.together:
         both = found.together[-1]
         text += ", the first {changes_count} at once bring it to {after_ns}"
         values |= {"changes_count": len(both.ids), "after_ns": both.after_ns}
     return Text(text + ".", values)
+
+
+def _until(step_ns: float, steps: Steps, buckets: Buckets | None) -> str:
+    """What makes a step longer in the replay than on the host."""
+    if abs(step_ns - steps.mean_ns) <= APART_SHARE * steps.mean_ns:
+        return ""
+    if buckets and buckets.between_ns:
+        return " with the time between steps"
+    return " until its work on the GPU is done"
 
 
 def _confidence(bound: str, gpu: GpuKernels, top: Finding | None, found: Savings | None) -> Confidence:

@@ -10,12 +10,13 @@ from .analyses.phases import Phases
 from .analyses.ranks import Ranks
 from .analyses.steps import Steps
 from .broken_graphs import COMPILING
-from .device_verdict import DECISIVE_SHARE, LEADING_SHARE, device_verdict
+from .device_verdict import device_verdict
 from .diffs.changes import CHANGED
 from .diffs.comparability import Comparability
 from .diffs.phase_changes import PhaseChanges
 from .diffs.step_change import FASTER, SLOWER, TOO_FEW_STEPS, WITHIN_NOISE, StepChange
 from .findings import Confidence, Finding, Text, Verdict, ranked
+from .limits import DECISIVE_SHARE, LEADING_SHARE
 from .run import Section
 from .step_time import OTHER
 from .totals_verdict import ranges_verdict, snapshot_verdict, total_change_verdict

@@ -90,7 +90,7 @@ def test_two_clocks_give_no_busy_share():
 
 def test_several_gpus_give_the_least_and_the_most_busy():
     found = verdict([step(1, 0, 100)], [kernel("gemm", 0, 95), kernel("gemm", 0, 30, device=1)])
-    assert (found.sentence.values["low_share"], found.sentence.values["busy_share"], found.bound) == (0.3, 0.95, "unknown")
+    assert (found.sentence.values["low_share"], found.sentence.values["busy_share"], found.bound) == (0.3, 0.95, "compute")
 
 
 # A change
