@@ -9,6 +9,7 @@ from ..proposals import Proposal
 from ..trace import Trace
 from .elementwise_chains import elementwise_chains
 from .exposed_communication import exposed_communication
+from .exposed_copies import exposed_copies
 from .first_step import first_step
 from .graph_breaks import graph_breaks
 from .host_syncs import host_syncs
@@ -27,6 +28,7 @@ from .zeroed_gradients import zeroed_gradients
 ADVICE: tuple[Callable[[Trace], Iterator[Proposal]], ...] = (
     elementwise_chains,
     exposed_communication,
+    exposed_copies,
     first_step,
     graph_breaks,
     host_syncs,

@@ -40,16 +40,30 @@ def redundant_copies(trace: Trace) -> Iterator[Proposal]:
     yield from _casts(trace)
 
 
-def _round_trips(trace: Trace) -> Iterator[Proposal]:
-    """A copy to the host, and the next copy brings as many bytes to the device."""
-    work = trace.device
-    to_host, to_device = (
-        np.array([way.match(name) is not None for name in trace.names], bool)[work.name] for way in (TO_HOST, FROM_HOST)
-    )
+def round_trip_copies(trace: Trace) -> Mask:
+    """Which device work is of notable pairs of copies to the host and back."""
+    return _there_and_back(trace).those(len(trace.device))
+
+
+def _there_and_back(trace: Trace) -> _Pairs:
+    """A copy to the host, and the next copy brings as many bytes to the device; none where they are not notable."""
+    work, (to_host, to_device) = trace.device, _ways(trace)
     copies = np.flatnonzero(work.category == t.MEMCPY)
     pairs = _pairs(trace, copies, to_host, to_device & (work.size_bytes >= LEAST_BYTES), work.size_bytes)
-    total_ns = int(pairs.ns.sum())
-    if len(pairs.there) < REPEATED or total_ns < max(1, NOTABLE_SHARE * recorded_ns(trace)):
+    if len(pairs.there) < REPEATED or pairs.ns.sum() < max(1, NOTABLE_SHARE * recorded_ns(trace)):
+        return _Pairs(pairs.there[:0], pairs.back[:0], pairs.ns[:0])
+    return pairs
+
+
+def _ways(trace: Trace) -> tuple[Mask, Mask]:
+    """Which device work copies to the host, and which from it."""
+    to_host, from_host = (np.array([way.match(name) is not None for name in trace.names], bool) for way in (TO_HOST, FROM_HOST))
+    return to_host[trace.device.name], from_host[trace.device.name]
+
+
+def _round_trips(trace: Trace) -> Iterator[Proposal]:
+    work, pairs, (to_host, to_device) = trace.device, _there_and_back(trace), _ways(trace)
+    if not len(pairs.there):
         return
     yield Proposal(
         id="copies_to_the_host_and_back",
@@ -57,7 +71,7 @@ def _round_trips(trace: Trace) -> Iterator[Proposal]:
         problem=Text.of(
             "{copies_count:time} a copy from the GPU is followed by one of as many bytes to the GPU, {copy_bytes} each way "
             "in all and {copies_ns} in the recording.",
-            copies_count=len(pairs.there), copy_bytes=int(work.size_bytes[pairs.there].sum()), copies_ns=total_ns,
+            copies_count=len(pairs.there), copy_bytes=int(work.size_bytes[pairs.there].sum()), copies_ns=int(pairs.ns.sum()),
         ),
         advice=Text.of(
             "Do on the GPU what happens between .cpu() or .numpy() and .to(device); most NumPy functions have a torch one "
