@@ -216,7 +216,7 @@ def _first_change(bound: str, top: Finding | None, found: Savings | None, steps:
     saves = SAVES[top.confidence]
     text = "The first change below " + saves + " {saving_ns} of a step of {step_ns}" + _until(step_ns, steps, buckets)
     text += " ({saving_share}; {low_ns} to {high_ns})"
-    if found.together:
+    if found.together and found.together[-1].adds:
         both = found.together[-1]
         text += ", the first {changes_count} at once bring it to {after_ns}"
         values |= {"changes_count": len(both.ids), "after_ns": both.after_ns}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .analyses.data_wait import DataWait
-from .findings import Finding, ranked
+from .findings import NOTABLE_SHARE, Finding, ranked
 from .gpu_gaps import LOADING
 from .run import Section
 
@@ -21,6 +21,12 @@ class Together:
     after_ns: float
     least_ns: float  # where everything goes that can
     most_ns: float
+    alone_ns: float  # the predicted step with the first of them alone
+
+    @property
+    def adds(self) -> bool:
+        """Whether the others save notably more beside the first; they may take out the same time."""
+        return self.alone_ns - self.after_ns >= NOTABLE_SHARE * self.step_ns
 
 
 def together(sections: Sequence[Section]) -> tuple[Together, ...]:
@@ -58,4 +64,5 @@ def _together(some: Sequence[Finding], step_ns: float, wait: DataWait | None) ->
             after = max(after, shorter.advised_ns)
     most = step_ns - max(finding.low_ns for finding in some)
     after = min(max(0.0, after), most)
-    return Together(tuple(finding.id for finding in some), step_ns, after, min(after, max(0.0, least)), most)
+    alone = step_ns - some[0].saving_ns
+    return Together(tuple(finding.id for finding in some), step_ns, after, min(after, max(0.0, least)), most, alone)

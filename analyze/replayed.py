@@ -119,4 +119,5 @@ def _together(some: Sequence[Finding], joint: Prediction, by_id: Mapping[str, Re
     expected = max(share * joint.saving_ns, *(f.saving_ns for f in some))  # never less than the first alone
     expected = min(expected, joint.saving_ns)
     low = min(expected, max(f.low_ns for f in some))
-    return Together(tuple(f.id for f in some), step, step - expected, step - max(expected, joint.high_ns), step - low)
+    least = step - max(expected, joint.high_ns)
+    return Together(tuple(f.id for f in some), step, step - expected, least, step - low, step - some[0].saving_ns)

@@ -18,6 +18,7 @@ from ..analyze.statistics import Interval
 from ..analyze.step_marks import LeftOut
 from . import formats as f
 from .model import Recording, Report
+from .saving_words import no_more
 
 MOST_NAMED = 3  # steps
 
@@ -306,7 +307,7 @@ def together_lines(report: Report) -> list[str]:
     """What the first findings save when all of them are fixed, in sentences."""
     number = {finding.id: place for place, finding in enumerate(report.findings, 1)}
     return [
-        f"Changes {', '.join(str(number[id]) for id in t.ids[:-1])} and {number[t.ids[-1]]} together: "
+        f"Changes {', '.join(str(number[id]) for id in t.ids[:-1])} and {number[t.ids[-1]]} together{no_more(t)}: "
         f"{f.time(t.step_ns)} → {f.time(t.after_ns)} a step ({f.interval(f.time(t.least_ns), f.time(t.most_ns))})."
         for t in report.together
         if all(id in number for id in t.ids)  # of several ranks another one may be the cause of what this one's would save

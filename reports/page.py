@@ -27,7 +27,7 @@ from .figures import figures
 from .model import Recording, Report
 from .outcome_rows import HEADS, NOTE, fate_rows, outcome_lines, outcome_rows
 from .prose import sentence
-from .saving_words import BOUND_NAMES, excerpt_line, quality_line
+from .saving_words import BOUND_NAMES, excerpt_line, no_more, quality_line
 from .svg import Medium, clean
 from .total_tables import change_table
 
@@ -120,7 +120,7 @@ def _environment(pdf: bool) -> jinja2.Environment:
         "interval": formats.interval, "legacy_note": LEGACY_NOTE, "change_table": change_table, "fate_rows": fate_rows,
         "call_view": call_view, "change_view": change_view, "memory_view": memory_view,
         "most_changes": MOST_ROWS["pdf" if pdf else "html"],
-        "quality_line": quality_line, "excerpt_line": excerpt_line, "bound_names": BOUND_NAMES,
+        "quality_line": quality_line, "no_more": no_more, "excerpt_line": excerpt_line, "bound_names": BOUND_NAMES,
     }  # fmt: skip
     return environment
 

@@ -1,6 +1,7 @@
 """What a finding saves, and how a replay explains a trace -> words, the same in every report."""
 
 from ..analyze.findings import Finding
+from ..analyze.joint import Together
 from ..analyze.replay.quality import Quality
 from . import formats as f
 
@@ -44,6 +45,11 @@ def _own_line(known: Quality) -> str:
         f"The replay explains it to {f.share(known.worst_structural)}; of the time that decides it {unexplained} is unexplained, "
         f"{unrecorded} gaps inside graphs; {known.inferred_count} inferred dependencies lie on it."
     )
+
+
+def no_more(together: Together) -> str:
+    """Behind changes made at once, where only the first of them counts."""
+    return "" if together.adds else ", which save hardly more than the first alone"
 
 
 def saving_text(finding: Finding) -> str:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,6 +7,7 @@ from replay_trace import waiting_events, waiting_trace
 
 from longpole.analyze.contents import ANALYSES
 from longpole.analyze.findings import Verdict
+from longpole.analyze.joint import Together
 from longpole.analyze.run import run
 from longpole.analyze.trace import Trace
 from longpole.analyze.verdict import run_verdict
@@ -186,3 +188,16 @@ def test_launching_and_other_work_of_the_host_are_one_part():
     work = [kernel("a", 10, 260, correlation=1), kernel("b", 760, 1_000, correlation=2)]
     bound, said = told(make_trace([step(1, 0, 1_000)], calls, work))
     assert (bound, plain(said)) == ("host", "The GPU idles while the host does other work, 27 % of a step of 1.00 ms")
+
+
+def test_changes_at_once_are_told_where_the_others_add_something():
+    sections = run(ANALYSES, waiting_trace())
+    (found,) = (section for section in sections if section.name == "savings")
+
+    def lede(after_ns: float) -> str:
+        both = Together(("host_syncs:explicit", "other"), 100_000, after_ns, 70_000, 100_000, alone_ns=83_125)
+        told = replace(found, result=replace(found.result, together=(both,)))
+        return plain(sentence(run_verdict(tuple(told if s is found else s for s in sections)).lede))
+
+    assert "the first 2 at once bring it to 80.0 us" in lede(80_000)
+    assert "at once" not in lede(83_000)

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 from longpole.analyze.analyses.data_wait import DataWait
 from longpole.analyze.findings import Finding, Text
-from longpole.analyze.joint import together_on_host
+from longpole.analyze.joint import Together, together_on_host
 from longpole.analyze.loaders import Loader
+from longpole.reports.saving_words import no_more
 
 
 def finding(id: str, phase: str, low: float, expected: float, high: float) -> Finding:
@@ -12,6 +15,7 @@ def finding(id: str, phase: str, low: float, expected: float, high: float) -> Fi
 def test_changes_to_different_phases_go_together():
     (both,) = together_on_host([finding("a", "sampling", 1, 30, 40), finding("b", "loss", 0, 20, 30)], 100, None)
     assert (both.ids, both.step_ns, both.after_ns, both.least_ns, both.most_ns) == (("a", "b"), 100, 50, 30, 99)
+    assert (both.alone_ns, both.adds) == (70, True)
 
 
 def test_of_two_changes_to_one_phase_only_the_first_counts():
@@ -36,3 +40,11 @@ def test_a_shorter_rest_hides_less_of_the_loading():
     some = [finding("data_wait", "data_loading", 0, 39.3e6, 40e6), finding("a", "loss", 0, 50e6, 50e6)]
     (both,) = together_on_host(some, 100e6, wait)
     assert both.after_ns == 20e6  # no longer 10.7: the two workers need 20 for a batch
+
+
+def test_changes_that_take_out_the_same_time_add_nothing():
+    apart = Together(("a", "b"), 100, 50, 30, 99, 70)
+    assert apart.adds
+    assert not replace(apart, after_ns=69.5).adds  # less than a hundredth of the step
+    assert no_more(apart) == ""
+    assert no_more(replace(apart, after_ns=70)) == ", which save hardly more than the first alone"
