@@ -12,6 +12,7 @@ from .analyses.idle_causes import IdleCauses
 from .analyses.savings import Savings
 from .analyses.steps import Steps
 from .findings import Confidence, Finding, Text, Verdict
+from .joint import of_these
 from .limits import (
     BALANCED,
     COMMUNICATION,
@@ -68,7 +69,7 @@ def device_verdict(result: Mapping[str, Any], findings: tuple[Finding, ...]) -> 
     gpu, steps, found, buckets = result["gpu_kernels"], result["steps"], result.get("savings"), result.get("buckets")
     spinning = _spinning(result)
     limit = Limit() if spinning else limit_of(buckets)
-    top = findings[0] if findings and findings[0].saving_ns > 0 else None
+    top = _first(findings)
     bound = _spinning_bound(spinning) if spinning else bound_of(limit, top, found.step_ns if found else steps.mean_ns)
     sentence = _spinning_sentence(spinning) if spinning else _sentence(gpu, bound, limit, _whole(steps, buckets))
     leading = [_kernel(gpu)] if bound in (COMPUTE, BALANCED, UNKNOWN) else []  # else it is not what holds up the step
@@ -78,10 +79,15 @@ def device_verdict(result: Mapping[str, Any], findings: tuple[Finding, ...]) -> 
         *span,
         *_starving(limit),
         *_waiting(bound, result.get("idle_causes")),
-        _first_change(bound, top, found, steps, buckets),
+        _first_change(bound, findings, found, steps, buckets),
     ]
     lede = Text(" ".join(text.template for text in texts), {k: v for text in texts for k, v in text.values.items()})
     return Verdict(TAGS[bound], sentence, lede, bound, _confidence(bound, gpu, top, found), top.id if top else None)
+
+
+def _first(findings: tuple[Finding, ...]) -> Finding | None:
+    """That which saves most."""
+    return findings[0] if findings and findings[0].saving_ns > 0 else None
 
 
 def _spinning(result: Mapping[str, Any]) -> FirstCall | None:
@@ -197,12 +203,15 @@ def _waiting(bound: str, found: IdleCauses | None) -> list[Text]:
     return [Text(text + "the file lacks.", {"queued_ns": found.queued_ns})]
 
 
-def _first_change(bound: str, top: Finding | None, found: Savings | None, steps: Steps, buckets: Buckets | None) -> Text:
+def _first_change(
+    bound: str, findings: tuple[Finding, ...], found: Savings | None, steps: Steps, buckets: Buckets | None
+) -> Text:
     """What the first change saves, and the first few at once; or why nothing can be said."""
     if found is None:
         return Text("What a change would save is not told.", {})
     if found.refusal:
         return Text("What a change would save is not replayed: {why}.", {"why": found.refusal})
+    top = _first(findings)
     if top is None:
         why = found.reason
         nothing = "none of the checks found a change that would save a notable part of the step."
@@ -216,8 +225,9 @@ def _first_change(bound: str, top: Finding | None, found: Savings | None, steps:
     saves = SAVES[top.confidence]
     text = "The first change below " + saves + " {saving_ns} of a step of {step_ns}" + _until(step_ns, steps, buckets)
     text += " ({saving_share}; {low_ns} to {high_ns})"
-    if found.together and found.together[-1].adds:
-        both = found.together[-1]
+    told = [t for t in of_these(found.together, findings, found.findings) if t.ids == tuple(f.id for f in findings[: len(t.ids)])]
+    if told and told[-1].adds:
+        both = told[-1]
         text += ", the first {changes_count} at once bring it to {after_ns}"
         values |= {"changes_count": len(both.ids), "after_ns": both.after_ns}
     return Text(text + ".", values)

@@ -29,6 +29,12 @@ class Together:
         return self.alone_ns - self.after_ns >= NOTABLE_SHARE * self.step_ns
 
 
+def of_these(told: Sequence[Together], findings: Sequence[Finding], before: Sequence[Finding]) -> tuple[Together, ...]:
+    """What still holds of predictions made of the findings `before`: where all are there as they were."""
+    same = {finding.id for finding in findings if finding in before}
+    return tuple(t for t in told if same.issuperset(t.ids))
+
+
 def together(sections: Sequence[Section]) -> tuple[Together, ...]:
     """By a replay of a run with a GPU, else by the phases of the thread."""
     result = {section.name: section.result for section in sections if section.result is not None}

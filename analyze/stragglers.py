@@ -97,6 +97,17 @@ def straggler(traces: Sequence[Trace], calls: Calls) -> Straggler | None:
     )
 
 
+def exposed_waits(traces: Sequence[Trace], calls: pd.DataFrame) -> list[int]:
+    """For each rank how long it waits in collectives and does nothing else beside, calls at one time once; `calls`: rows."""
+    return [_exposed_wait(trace, calls[calls["rank"] == place]) for place, trace in enumerate(traces)]
+
+
+def _exposed_wait(trace: Trace, calls: pd.DataFrame) -> int:
+    begun = calls["start_ns"].to_numpy() - trace.origin_ns
+    start, end = union(begun, begun + calls["wait_ns"].to_numpy())
+    return int((end - start - covered(*_work(trace), start, end)).sum())
+
+
 def _spans(calls: pd.DataFrame) -> tuple[Ints, Ints]:
     """When a rank waits for the late one alone, calls at one time once."""
     since = calls["since_ns"].to_numpy()

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from .advice.exposed_communication import EXPECTED_SHARE, WAITS_FOR_NONE
+from .advice.exposed_communication import WAITS_FOR_NONE, beside_other_ranks, beside_unmatched_ranks
 from .analyses.bottlenecks import Bottlenecks
 from .analyses.phases import Phases
 from .analyses.ranks import Ranks
@@ -15,7 +15,7 @@ from .diffs.changes import CHANGED
 from .diffs.comparability import Comparability
 from .diffs.phase_changes import PhaseChanges
 from .diffs.step_change import FASTER, SLOWER, TOO_FEW_STEPS, WITHIN_NOISE, StepChange
-from .findings import Confidence, Finding, Text, Verdict, ranked
+from .findings import NOTABLE_SHARE, Confidence, Finding, Text, Verdict, ranked
 from .limits import DECISIVE_SHARE, LEADING_SHARE
 from .run import Section
 from .step_time import OTHER
@@ -39,10 +39,11 @@ TAGS = {
 }
 
 
-def run_verdict(sections: tuple[Section, ...]) -> Verdict:
-    """What limits the step of one run."""
+def run_verdict(sections: tuple[Section, ...], findings: tuple[Finding, ...] | None = None) -> Verdict:
+    """What limits the step of one run; `findings`: where they are not those of the sections."""
     result = _results(sections)
-    findings = ranked(finding for section in sections for finding in section.findings)
+    if findings is None:
+        findings = ranked(finding for section in sections for finding in section.findings)
     if result.get("slices"):
         return ranges_verdict(result["slices"])
     if result.get("gpu_kernels") and result.get("steps"):
@@ -53,34 +54,33 @@ def run_verdict(sections: tuple[Section, ...]) -> Verdict:
 
 
 def findings_of_ranks(own: tuple[Finding, ...], rank: int, across: tuple[Section, ...]) -> tuple[Finding, ...]:
-    """Those of one rank with those of all; what one alone can only call communication saves less where it waits for another."""
-    more = [finding for section in across for finding in section.findings]
-    waits_ns = max((finding.saving_ns for finding in more if finding.title.values.get("rank") != str(rank)), default=0.0)
-    left = (_without_waits(f, waits_ns) if WAITS_FOR_NONE in f.assumes else f for f in own)
-    return ranked([*more, *(f for f in left if f.saving_ns or f.id != COMMUNICATION_FINDING)])
+    """Those of one rank with those of all; what one replayed alone waits for others is no communication that could be hidden."""
+    found: Ranks | None = _results(across).get("ranks")
+    if found is None or found.calls is None:
+        return own
+    left = [_beside_others(f, rank, found) if WAITS_FOR_NONE in f.assumes else f for f in own]
+    least_ns = NOTABLE_SHARE * found.step_ns
+    return ranked([*found.findings, *(f for f in left if f.id != COMMUNICATION_FINDING or f.saving_ns >= least_ns)])
 
 
-def _without_waits(found: Finding, waits_ns: float) -> Finding:
-    saving_ns = max(0.0, found.saving_ns - EXPECTED_SHARE * waits_ns)
-    kept = saving_ns / found.saving_ns if found.saving_ns else 0.0
-    without = found.saving_unprofiled_ns
-    return replace(
-        found, saving_ns=saving_ns, low_ns=min(found.low_ns, saving_ns), high_ns=max(saving_ns, found.high_ns - waits_ns),
-        saving_unprofiled_ns=None if without is None else kept * without,
-    )  # fmt: skip
+def _beside_others(own: Finding, rank: int, found: Ranks) -> Finding:
+    if found.calls and found.calls.unmatched:
+        return beside_unmatched_ranks(own, found.calls.unmatched)
+    waits_ns = float(found.rows.loc[found.rows["rank"] == str(rank), "exposed_wait_ns"].iloc[0])
+    late_ns = max((f.saving_ns for f in found.findings if f.title.values.get("rank") != str(rank)), default=0.0)
+    return beside_other_ranks(own, waits_ns, late_ns)
 
 
-def run_verdict_of_ranks(verdict: Verdict, across: tuple[Section, ...], findings: tuple[Finding, ...]) -> Verdict:
-    """That of one rank, with who keeps it waiting; that alone, where it is the first thing to change."""
+def run_verdict_of_ranks(sections: tuple[Section, ...], findings: tuple[Finding, ...], across: tuple[Section, ...]) -> Verdict:
+    """That of one rank by the findings of `findings_of_ranks`, with who keeps it waiting; that alone, where it is the first."""
+    verdict = run_verdict(sections, findings)
     found: Ranks | None = _results(across).get("ranks")
     if found is None:
         return verdict
     top = findings[0] if findings and findings[0] in found.findings else None
     if top:
-        verdict = _late_verdict(verdict, found, top)
-    elif found.lede:
-        verdict = replace(verdict, lede=_both(verdict.lede, found.lede))
-    return verdict
+        return _late_verdict(verdict, found, top)
+    return replace(verdict, lede=_both(verdict.lede, found.lede)) if found.lede else verdict
 
 
 def _late_verdict(verdict: Verdict, found: Ranks, top: Finding) -> Verdict:

@@ -310,5 +310,4 @@ def together_lines(report: Report) -> list[str]:
         f"Changes {', '.join(str(number[id]) for id in t.ids[:-1])} and {number[t.ids[-1]]} together{no_more(t)}: "
         f"{f.time(t.step_ns)} → {f.time(t.after_ns)} a step ({f.interval(f.time(t.least_ns), f.time(t.most_ns))})."
         for t in report.together
-        if all(id in number for id in t.ids)  # of several ranks another one may be the cause of what this one's would save
     ]

@@ -9,7 +9,7 @@ from ..analyze import forms
 from ..analyze.averages import torch_version
 from ..analyze.diffs.sides import Side, typical
 from ..analyze.findings import Caution, Finding, Verdict, ranked
-from ..analyze.joint import Together, together
+from ..analyze.joint import Together, of_these, together
 from ..analyze.run import Section
 from ..analyze.trace import Coverage, Source, Trace, TraceWarning
 from ..analyze.verdict import diff_verdict, findings_of_ranks, run_verdict, run_verdict_of_ranks
@@ -129,11 +129,15 @@ def _spoken(warning: TraceWarning | Caution) -> TraceWarning:
 
 
 def of_ranks(reports: Sequence[Report], shown: int, across: tuple[Section, ...]) -> Report:
-    """The report on one rank of several, with what was asked of all of them first."""
-    report = reports[shown]
+    """The report on one rank of several, with what was asked of all of them first; each speaks of the others, too."""
+    told = tuple(_beside_others(report, across) for report in reports)
+    return replace(told[shown], sections=(*across, *told[shown].sections), ranks=told)
+
+
+def _beside_others(report: Report, across: tuple[Section, ...]) -> Report:
     findings = findings_of_ranks(report.findings, report.rank, across)
-    verdict = run_verdict_of_ranks(report.verdict, across, findings)
-    return replace(report, verdict=verdict, findings=findings, sections=(*across, *report.sections), ranks=tuple(reports))
+    verdict = run_verdict_of_ranks(report.sections, findings, across)
+    return replace(report, verdict=verdict, findings=findings, together=of_these(report.together, findings, report.findings))
 
 
 def diff_report(sections: tuple[Section, ...], before: Side, after: Side, anyway: bool = False) -> Report:

@@ -195,8 +195,10 @@ def test_changes_at_once_are_told_where_the_others_add_something():
     (found,) = (section for section in sections if section.name == "savings")
 
     def lede(after_ns: float) -> str:
-        both = Together(("host_syncs:explicit", "other"), 100_000, after_ns, 70_000, 100_000, alone_ns=83_125)
-        told = replace(found, result=replace(found.result, together=(both,)))
+        first = found.result.findings[0]
+        both = Together((first.id, "other"), 100_000, after_ns, 70_000, 100_000, alone_ns=83_125)
+        findings = (first, replace(first, id="other", saving_ns=1))
+        told = replace(found, result=replace(found.result, findings=findings, together=(both,)))
         return plain(sentence(run_verdict(tuple(told if s is found else s for s in sections)).lede))
 
     assert "the first 2 at once bring it to 80.0 us" in lede(80_000)

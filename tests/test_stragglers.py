@@ -1,14 +1,20 @@
 """Who is late to collectives, and what being on time would save."""
 
+from dataclasses import replace
+
 import pytest
 from make_trace import Event, annotation, kernel, loop, make_trace, op, step
 
 from longpole.analyze.analyses.ranks import Ranks, ranks
 from longpole.analyze.contents import ACROSS_RANKS, analyses_for
 from longpole.analyze.findings import Finding
+from longpole.analyze.joint import Together, of_these
 from longpole.analyze.run import run
 from longpole.analyze.trace import Trace
+from longpole.reports.formats import plain
+from longpole.reports.measures import measures_of
 from longpole.reports.model import Report, of_ranks, run_report
+from longpole.reports.prose import sentence
 
 
 def rank(number: int, *events: Event | list[Event], of: int = 2, **top_level: object) -> Trace:
@@ -37,8 +43,11 @@ def late(*traces: Trace) -> Finding:
 
 
 def report(*traces: Trace, shown: int = 0) -> Report:
-    reports = [run_report(run(analyses_for(trace), trace), trace) for trace in traces]
-    return of_ranks(reports, shown, run(ACROSS_RANKS, *traces))
+    return of_ranks([report_on(trace) for trace in traces], shown, run(ACROSS_RANKS, *traces))
+
+
+def report_on(trace: Trace) -> Report:
+    return run_report(run(analyses_for(trace), trace), trace)
 
 
 EARLY, LATE = rank(0, twice((100, 900))), rank(1, twice((800, 900)))
@@ -136,3 +145,50 @@ def test_what_a_rank_waits_is_no_communication_that_could_be_hidden():
 
 def test_ranks_without_collectives_have_no_straggler():
     assert not ranks(*(make_trace([step(1, 0, 100)], [kernel("gemm", 0, 50)]) for _ in range(2))).findings
+
+
+def one_step(number: int, at: float, *, of: int = 2) -> Trace:
+    """Computes up to a collective that ends at 900."""
+    events = [kernel("gemm", 0, at), all_reduce(at, 900)]
+    return make_trace([step(1, 0, 1000)], events, distributedInfo={"rank": number, "world_size": of})
+
+
+def test_each_rank_speaks_of_the_others_and_not_only_the_one_that_is_shown():
+    told = report(EARLY, LATE, shown=1).ranks
+    assert [(one.verdict.tag, one.verdict.top) for one in told] == [("Straggler", "straggler")] * 2
+    assert [measures_of(one)["saving_upper_bound_us"] for one in told] == [700, 700]
+
+
+def test_what_each_rank_waits_is_its_own():
+    found = report(*(one_step(i, at, of=3) for i, at in enumerate((100, 800, 600)))).ranks
+    waits = [f.problem.values["waits_ns"] for one in found for f in one.findings if f.id == "exposed_communication"]
+    assert waits == [700_000, 0, 200_000]
+
+
+def test_where_all_ranks_are_there_nothing_is_said_of_one_alone():
+    (found,) = (f for f in report(one_step(0, 100), one_step(1, 400)).findings if f.id == "exposed_communication")
+    said = plain(sentence(found.problem))
+    assert "one rank alone" not in said
+    assert said.endswith("of that it waits 300 us a step for other ranks, which is not counted.")
+    assert "Look at all ranks" not in found.advice.template
+    assert found.assumes[0] == "a part of it can run beside computing"
+
+
+def test_where_ranks_cannot_be_matched_the_reason_is_told():
+    both = one_step(0, 100), make_trace([step(1, 0, 1000)], [all_reduce(950, 960)], distributedInfo={"rank": 1, "world_size": 2})
+    (found,) = (f for f in report(*both).findings if f.id == "exposed_communication")
+    assert "cannot be told: collectives, matched by their order, do not run at the same time" in sentence(found.problem)
+
+
+def test_without_lateness_the_most_that_can_go_is_all_of_the_communication():
+    """Both ranks wait 200 of 1,000 for each other."""
+    turns = rank(0, twice((100, 400), (700, 900))), rank(1, twice((300, 400), (500, 900)))
+    alone, told = report_on(turns[0]), report(*turns)
+    (before, after) = (f for one in (alone, told) for f in one.findings if f.id == "exposed_communication")
+    assert (before.saving_ns - after.saving_ns, before.high_ns - after.high_ns) == (100_000, 0)  # half is expected to go
+
+
+def test_changes_at_once_are_not_told_where_one_of_them_is_another_ranks():
+    first = report(one_step(0, 100))
+    joint = Together(("exposed_communication", "x"), 1, 1, 1, 1, 1)
+    assert of_these([joint], [replace(first.findings[0], saving_ns=1.0)], first.findings) == ()

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from ...capture.errors import MissingData
 from ..analyses.collectives import collectives
 from ..communication import Collectives, argument, collectives_of
 from ..durations import repaired_work
-from ..findings import NOTABLE_SHARE, Evidence, Text
+from ..findings import NOTABLE_SHARE, Evidence, Finding, Text
 from ..intervals import covered, union
 from ..kernel_times import recorded_ns
 from ..kernels import COMPUTE, work_class
@@ -23,7 +23,6 @@ from ..trace import Ints, Trace
 # One rank does not tell how much of a collective is waiting for other ranks, which no overlap removes, nor how much the compute
 # kernels beside it slow down: half is taken. What a step needs at once (the first all-to-all, the last bucket) stays exposed.
 EXPECTED_SHARE = 0.5
-WAITS_FOR_NONE = "it waits for no other rank, and a part of it can run beside computing"
 KINDS = (  # of a kernel's name or its argument -> what to do
     ("reduce-scatters and all-gathers", r"reduce_?scatter|all_?gather"),
     ("all-to-alls, sends and receives", r"all_?to_?all|send|recv"),
@@ -47,6 +46,12 @@ WAYS = {
 }  # fmt: skip
 
 
+ALONE = "; on one rank alone this cannot be told from waiting for a slower rank."
+LOOK = " Look at all ranks together first: where one is late, balance its work instead."
+NO_WAITS = "it waits for no other rank, and "
+WAITS_FOR_NONE = f"{NO_WAITS}a part of it can run beside computing"  # of one rank that is replayed alone
+
+
 @dataclass(frozen=True, eq=False)
 class _Exposed:
     calls: Collectives
@@ -67,10 +72,10 @@ def exposed_communication(trace: Trace) -> Iterator[Proposal]:
         title=Text.of("Let communication run beside computing"),
         problem=Text.of(
             "In {exposed_ns} of the recording, {exposed_share} of it, a collective runs and nothing computes beside it, "
-            "most of it in {kind}; " + _waiting(waits_ns),
+            "most of it in {kind}" + _waiting(waits_ns),
             exposed_ns=found.union_ns, exposed_share=found.union_ns / recorded_ns(trace), kind=kind, wait_ns=waits_ns or 0,
         ),
-        advice=Text.of(WAYS[kind] + " Look at all ranks together first: where one is late, balance its work instead."),
+        advice=Text.of(WAYS[kind] + (LOOK if waits_ns is None else "")),
         bound="communication",
         phase="other",
         evidence=(
@@ -82,7 +87,7 @@ def exposed_communication(trace: Trace) -> Iterator[Proposal]:
         saving=_saving(trace, found.union_ns) if spins else None,
         expected_share=EXPECTED_SHARE,
         best_confidence="low",
-        assumes=WAITS_FOR_NONE if waits_ns is None else "a part of it can run beside computing",
+        assumes=WAITS_FOR_NONE if waits_ns is None else WAITS_FOR_NONE.removeprefix(NO_WAITS),
     )  # fmt: skip
 
 
@@ -96,12 +101,37 @@ def _waits_ns(trace: Trace) -> int | None:
 
 def _waiting(waits_ns: int | None) -> str:
     if waits_ns is None:
-        return "on one rank alone this cannot be told from waiting for a slower rank."
-    return (
-        "for {wait_ns} of it collectives wait for another rank, which no overlap takes away."
-        if waits_ns
-        else ("none of it is waiting for another rank.")
+        return ALONE
+    if not waits_ns:
+        return "; none of it is waiting for another rank."
+    return "; for {wait_ns} of it collectives wait for another rank, which no overlap takes away."
+
+
+def beside_other_ranks(found: Finding, waits_ns: float, late_ns: float) -> Finding:
+    """The finding of a rank replayed alone, which per step waits so long for others, `late_ns` for one that could be on time.
+
+    No overlap removes what it waits; the most that can go is less only by what has a finding of its own.
+    """
+    saving_ns = max(0.0, found.saving_ns - EXPECTED_SHARE * waits_ns)
+    kept, without = saving_ns / found.saving_ns if found.saving_ns else 0.0, found.saving_unprofiled_ns
+    text = "; of that it waits {waits_ns} a step for other ranks, which is not counted."
+    return replace(
+        _of_all_ranks(found, Text.of(text, waits_ns=waits_ns)),
+        saving_ns=saving_ns,
+        low_ns=min(found.low_ns, saving_ns),
+        high_ns=max(saving_ns, found.high_ns - late_ns),
+        saving_unprofiled_ns=None if without is None else kept * without,
+        assumes=tuple(half.removeprefix(NO_WAITS) for half in found.assumes),
     )
+
+
+def beside_unmatched_ranks(found: Finding, why: str) -> Finding:
+    return _of_all_ranks(found, Text.of("; how much of it is waiting for other ranks cannot be told: {why}.", why=why))
+
+
+def _of_all_ranks(found: Finding, text: Text) -> Finding:
+    problem = Text(found.problem.template.removesuffix(ALONE) + text.template, {**found.problem.values, **text.values})
+    return replace(found, problem=problem, advice=Text(found.advice.template.removesuffix(LOOK), found.advice.values))
 
 
 def _exposed(trace: Trace) -> _Exposed | None:

@@ -13,7 +13,7 @@ from ..durations import repaired_work
 from ..findings import NOTABLE_SHARE, Finding, Text
 from ..intervals import length, union
 from ..short_names import short_name
-from ..stragglers import finding, straggler, without_spinning
+from ..stragglers import exposed_waits, finding, straggler, without_spinning
 from ..trace import Trace
 from ..waiting import Calls, calls_of
 from .gpu_kernels import GpuKernels, gpu_kernels
@@ -39,7 +39,8 @@ class Late:
 class Ranks:
     """`rows`: one a rank, in their order: rank; file (behind its name there, where it holds several); window_ns; steps_count;
     mean_ns (of a step); busy_ns, compute_ns (sums over its GPUs); busy_share, useful_share (of the recording, mean over its GPUs;
-    the second without waiting in collectives); wait_ns; late_count (calls to which it came last); events_count (in its tables).
+    the second without waiting in collectives); wait_ns; exposed_wait_ns (of that, without a first call that waits for a profiler,
+    what it computes nothing beside, per step); late_count (calls to which it came last); events_count (in its tables).
     NaN where a rank has no such thing or it cannot be told.
     `missing`: ranks that the files speak of and that were not given. `calls`: None where no rank has a collective.
     `spinning_ns`: waiting in a first call until another rank recorded, which is no lateness. `findings`: of the run as a whole.
@@ -139,7 +140,10 @@ def ranks(*traces: Trace) -> Ranks:
     ]
     missing = tuple(sorted(set(range(world)) - set(rows["rank"].astype(int))))
     told = calls if calls and not calls.unmatched else None
-    waits = _waits(without_spinning(traces, told), len(traces)) if told else rows["wait_ns"]
+    of_work = without_spinning(traces, told) if told else None
+    waits = _waits(of_work, len(traces)) if of_work is not None else rows["wait_ns"]
+    exposed = exposed_waits(traces, of_work) if of_work is not None else nan
+    rows["exposed_wait_ns"] = exposed / rows["steps_count"].clip(lower=1)
     return Ranks(
         rows=rows,
         missing=missing,
