@@ -1,4 +1,4 @@
-"""Ranges that torch marks by itself, such as Optimizer.step -> their time in the steps, and the device work launched in them."""
+"""Host ranges, such as Optimizer.step that torch marks by itself -> their time in the steps, and the work launched in them."""
 
 from dataclasses import dataclass
 
@@ -17,8 +17,8 @@ from .trace import DeviceRanges, Ids, Trace
 
 @dataclass(frozen=True, eq=False)
 class MarkedWork:
-    """`rows`: of trace.host, the ranges; `work`: device work launched in them, on their thread, and `ops`: the name of the
-    operator of each piece, "" without one.
+    """`rows`: of trace.host, the ranges that begin in counted steps; `work`: device work launched in them, on their thread, and
+    `ops`: the name of the operator of each piece, "" without one.
 
     `names`: of the ranges; `host_ns`: their union on each thread, added up; `steps`: how many counted steps the trace has.
     """
@@ -36,11 +36,16 @@ class MarkedWork:
 
 
 def marked_work(trace: Trace, beginning: str) -> MarkedWork:
-    """Of the ranges in counted steps whose names begin so."""
+    """Of the annotations and operators whose names begin so."""
+    named = np.array([name.startswith(beginning) for name in trace.names], bool)
+    kinds = (trace.host.category == t.ANNOTATION) | (trace.host.category == t.OP)
+    return work_in(trace, np.flatnonzero(kinds & named[trace.host.name]))
+
+
+def work_in(trace: Trace, rows: Ids) -> MarkedWork:
+    """Of those of these ranges that begin in counted steps."""
     host, steps = trace.host, marked_steps(trace)
     steps = steps[steps["counted"]]
-    named = np.array([name.startswith(beginning) for name in trace.names], bool)
-    rows = np.flatnonzero(((host.category == t.ANNOTATION) | (host.category == t.OP)) & named[host.name])
     rows = rows[row_at(steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy(), host.start_ns[rows]) >= 0]
     offset, call = thread_offsets(host), launching_call(trace)
     start, end = union(host.start_ns[rows] + offset[host.thread[rows]], host.end_ns[rows] + offset[host.thread[rows]])
