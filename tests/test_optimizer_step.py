@@ -1,5 +1,5 @@
 import pytest
-from make_trace import Event, annotation, backward, kernel, make_trace, op, step
+from make_trace import Event, annotation, backward, kernel, make_bundle, make_trace, op, step
 
 from longpole.analyze.analyses.optimizer_step import optimizer_step
 from longpole.capture.errors import MissingData
@@ -81,3 +81,40 @@ def test_parameters_are_counted_by_update_where_a_step_makes_several():
     found = optimizer_step(make_trace(one_by_one(2), second))
     assert found.rows["calls_count"].tolist() == [4, 4]
     assert found.parameters == 2
+
+
+def foreach(kind: str, *names: str) -> tuple[list[Event], ...]:
+    """A step of 200; an optimizer of 20 for each foreach operator."""
+    ops = [op(name if ":" in name else f"aten::_foreach_{name}", 20 * i + 2, 20 * i + 18) for i, name in enumerate(names)]
+    return ([step(1, 0, 200), annotation(f"Optimizer.step#{kind}.step", 0, 20 * len(names)), *ops],)
+
+
+def test_several_passes_over_the_parameters_become_one_where_torch_has_a_fused_form():
+    (finding,) = optimizer_step(make_trace(*foreach("Adam", "lerp_", "mul_", "addcmul_", "addcdiv_"))).findings
+    assert (finding.id, finding.low_ns, finding.saving_ns, finding.high_ns) == ("optimizer_step:Adam", 0, 52_000, 80_000)
+    assert "fused=True" in finding.advice.template
+    assert finding.confidence == "medium"
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("SGD", ["add_"]),
+        ("RMSprop", ["mul_", "addcmul_", "addcdiv_"]),
+        ("Adam", ["add_", "sub_", "aten::_fused_adam_"]),
+        ("Mine", ["mul_", "add_"]),
+    ],
+)
+def test_a_single_pass_and_optimizers_without_a_fused_form_need_no_change(kind: str, names: list[str]):
+    assert optimizer_step(make_trace(*foreach(kind, *names))).findings == ()
+
+
+@pytest.mark.parametrize(("torch", "count"), [("2.3.1", 0), ("2.4.0", 1), ("2.13.0+cpu", 1), ("", 1)])
+def test_versions_without_it_are_not_told_to_use_it(torch: str, count: int):
+    events = foreach("AdamW", "lerp_", "mul_", "addcmul_", "addcdiv_")
+    assert len(optimizer_step(make_bundle(*events, versions={"torch": torch})).findings) == count
+
+
+def test_a_small_part_of_the_step_is_not_worth_it():
+    events = [*foreach("SGD", "mul_", "add_")[0], op("aten::mm", 200, 2_000)]
+    assert optimizer_step(make_trace([step(1, 0, 2_000), *events[1:]])).findings == ()

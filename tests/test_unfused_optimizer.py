@@ -43,7 +43,8 @@ def test_foreach_passes_over_the_parameters_once_for_each_operator():
 
 
 def test_a_fused_update_and_one_of_a_single_pass_are_as_good_as_can_be():
-    assert not list(unfused_optimizer(make_trace(*update("AdamW", ["aten::_fused_adamw_"], kernel_us=400))))
+    for ops in (["aten::_fused_adamw_"], ["aten::_foreach_add_", "aten::_fused_adamw_", "aten::_foreach_sub_"]):
+        assert not list(unfused_optimizer(make_trace(*update("AdamW", ops, kernel_us=400))))
     assert not list(unfused_optimizer(make_trace(*update("SGD", ["aten::_foreach_add_"], kernel_us=400))))
 
 
@@ -75,3 +76,10 @@ def update(kind, ops, kernel_us=2):
         begun = start + 7 if kernel_us < 9 else 500 + kernel_us * number
         work.append(kernel("k", begun, begun + kernel_us, correlation=number + 1, **{"External id": number + 1}))
     return calls, work
+
+
+def test_adagrad_has_a_fused_form_in_new_versions():
+    ops = ["aten::_foreach_addcmul_", "aten::_foreach_sqrt", "aten::_foreach_add_", "aten::_foreach_addcdiv_"]
+    (found,) = unfused_optimizer(make_trace(*update("Adagrad", ops, kernel_us=100)))
+    assert found.expected_share == 0.5
+    assert "2.13 has it on GPUs" in found.advice.template

@@ -21,7 +21,9 @@ HAVE_FOREACH = (
 )  # fmt: skip
 # Passes over tensors of the size of the parameters. Adam with foreach: lerp 3, mul 2, addcmul 3, sqrt 2, div 2, add 2, addcdiv 4,
 # in all 18; fused it reads 4 (parameter, gradient, both moments) and writes 3. SGD with momentum: mul 2, add 3, add 3; fused 5.
-FUSED_SAVES = {"Adam": 0.6, "AdamW": 0.6, "SGD": 0.35}
+# Adagrad: addcmul 4, sqrt 2, add 2, mul 2, addcdiv 4; fused 5, whose speed on GPUs its authors saw vary. Judgements from these.
+FUSED_SAVES = {"Adam": 0.6, "AdamW": 0.6, "SGD": 0.35, "Adagrad": 0.5}
+NEW_FUSED = " Older versions of torch have it on CPUs alone; 2.13 has it on GPUs, too."
 FEWEST_PASSES = 2  # kinds of foreach operators of an update: SGD without momentum has one, and fused it moves the same
 FOREACH_SAVES = 0.75  # host: one call for each kind of operator; device: small kernels are mostly their start. Their bytes stay
 FOREACH_LEAST = 0.3
@@ -44,7 +46,8 @@ def _of_one(found: MarkedWork, trace: Trace) -> Proposal | None:
     kind = found.names[0].removeprefix(OPTIMIZER_RANGE).removesuffix(".step")
     if not _together(trace, found):
         return _one_by_one(found, kind, trace) if _is_small(found) else None
-    passes = found.ops[found.ops.str.startswith(FOREACH)].nunique()
+    fused = found.ops.str.startswith(FUSED).any()  # foreach operators beside fused ones only count steps
+    passes = 0 if fused else found.ops[found.ops.str.startswith(FOREACH)].nunique()
     worth = passes >= FEWEST_PASSES and FUSED_SAVES.get(kind, 0) * share >= NOTABLE_SHARE
     return _pass_by_pass(found, kind, trace) if worth else None
 
@@ -72,6 +75,7 @@ def _one_by_one(found: MarkedWork, kind: str, trace: Trace) -> Proposal:
     option = "fused=True" if kind in FUSED_SAVES else "foreach=True"
     own = (
         f"Construct {kind} with {option}, and without foreach=False: it then updates all parameters in a few kernels."
+        + (NEW_FUSED if kind == "Adagrad" else "")
         if kind in HAVE_FOREACH
         else "Update lists of tensors with torch._foreach_ functions, as the optimizers of torch.optim do with foreach=True, or "
         "wrap optimizer.step in torch.compile."
@@ -90,7 +94,9 @@ def _pass_by_pass(found: MarkedWork, kind: str, trace: Trace) -> Proposal:
         found, trace, "Use the fused optimizer",
         "{name} passes over all parameters once for each of its foreach operators: {host_ns} on the host and {device_ns} on the "
         "GPU in the recorded {window_ns}, in {launched_count:kernel} a step.",
-        f"Construct {kind} with fused=True: one kernel reads and writes each tensor once.", FUSED_SAVES[kind], 0.0,
+        f"Construct {kind} with fused=True: one kernel reads and writes each tensor once."
+        + (NEW_FUSED if kind == "Adagrad" else ""),
+        FUSED_SAVES[kind], 0.0,
     )  # fmt: skip
 
 
