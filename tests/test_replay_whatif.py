@@ -216,11 +216,12 @@ def test_a_saving_is_never_negative_nor_more_than_what_is_removed(drawn: list[Dr
 
 @settings(max_examples=40)
 @given(EVENTS)
-def test_less_time_never_makes_a_step_longer(drawn: list[Drawn]):
+def test_less_time_never_makes_a_step_longer_nor_its_least_saving_smaller(drawn: list[Drawn]):
     trace = random_trace(drawn)
     for knob in held_knobs(trace):
-        predictions = predict(trace, [(parse(f"{knob}{factor}"),) for factor in ("0", "0.3", "0.6", "0.9", "1")])
+        predictions = predict(trace, [(parse(f"{knob}{factor}"),) for factor in ("0", "0.01", "0.3", "0.6", "0.9", "1")])
         assert np.diff([found.step_ns.mean() for found in predictions]).min() >= -1e-6
+        assert np.diff([found.low_ns for found in predictions]).max() <= 1e-6
 
 
 @settings(max_examples=40)

@@ -46,8 +46,11 @@ class WhatIf:
 
     @property
     def is_ceiling(self) -> bool:
-        """Whether a fix saves at most what is predicted, and may save nothing."""
-        return self.kind in CEILINGS or (self.kind == HOST and not self.pattern and self.factor == 0)
+        """Whether a fix saves at most what is predicted, and may save nothing.
+
+        Of a part that is left the kind alone decides: what leaves less never saves less at the least.
+        """
+        return self.kind in CEILINGS
 
     def __str__(self) -> str:
         what = f"{self.kind}:{self.pattern}" if self.pattern else self.kind
