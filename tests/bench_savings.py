@@ -120,9 +120,11 @@ def main() -> int:
     if options.measure:
         print(json.dumps(measured(options.measure, options.repeats)))
         return 0
-    from worked_pairs import PAIRS
+    from worked_pairs import COMPILER, PAIRS
 
     outcomes = []
+    if not COMPILER:
+        say("without a C++ compiler torch.compile is left out")
     for name in options.pairs or PAIRS:
         say(name)
         printed = finished([__file__, "--measure", name, "--repeats", str(options.repeats)])[0]

@@ -31,6 +31,7 @@ def test_after_the_change_the_finding_is_gone(pair: str):
     assert cause(pair) not in [finding.id for finding in report(pair, "after").findings]
 
 
+@pytest.mark.filterwarnings(r"ignore:.torch\.jit\.:DeprecationWarning")  # torch.compile uses it itself
 @pytest.mark.parametrize("pair", PAIRS)
 def test_before_and_after_have_the_same_result(pair: str):
     pytest.importorskip("torch")
@@ -38,5 +39,7 @@ def test_before_and_after_have_the_same_result(pair: str):
     from worked_pairs import PAIRS as PROGRAMS
     from worked_pairs import Stopwatch
 
+    if pair not in PROGRAMS:
+        pytest.skip("torch.compile needs a C++ compiler")
     before, after = (program(Stopwatch(), 3) for program in (PROGRAMS[pair].before, PROGRAMS[pair].after))
     assert after == pytest.approx(before, rel=1e-3)

@@ -4,6 +4,7 @@ A program is called with a loop and a number of turns: it goes through `loop.ste
 `after` have in common. `loop` is a Recorder, or a Stopwatch for steps without a profiler.
 """
 
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -25,6 +26,7 @@ Item = TypeVar("Item")
 SEED = 0
 ONE_BY_ONE, FOREACH = {"foreach": False, "fused": False}, {"foreach": True, "fused": False}
 LAYERS = 6  # of the deep network: 14 parameter tensors
+COMPILER = next(filter(None, map(shutil.which, ("g++", "clang++"))), None)  # which torch.compile needs on a CPU
 
 
 class Loop(Protocol):
@@ -206,6 +208,33 @@ def tiny_ops(batch: int) -> Program:
     return program
 
 
+class ByHand(nn.Module):
+    """Layers whose normalisation and activation are written out, operator by operator, on little data."""
+
+    def __init__(self, layers: int = 8, width: int = 16) -> None:
+        super().__init__()
+        torch.manual_seed(SEED)
+        self.linears = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        for linear in self.linears:
+            centred = inputs - inputs.mean(-1, keepdim=True)
+            hidden = linear(centred * ((centred * centred).mean(-1, keepdim=True) + 1e-5).rsqrt())
+            inputs = inputs + hidden * torch.clamp(hidden / 6 + 0.5, 0, 1)
+        return inputs
+
+
+def by_hand(compiled: bool) -> Program:
+    def program(loop: Loop, turns: int) -> list[float]:
+        model, (inputs, _) = ByHand(), batch_of(8, 16)
+        called = torch.compile(model, dynamic=False) if compiled else model
+        with torch.no_grad():
+            called(inputs)  # compiles
+            return [float(called(inputs)[0, 0]) for _ in loop.steps(range(turns))]
+
+    return program
+
+
 class CastEachTime(nn.Module):
     """Layers that keep their weights in double precision, or in the one they compute in."""
 
@@ -277,6 +306,10 @@ PAIRS = {
     "casts": Pair("weights cast in every step → once", casts(torch.float64), casts(torch.float32), "casts"),
     "dqn": Pair("DQN: transitions one by one → one lookup", dqn(Before), dqn(SampledAtOnce), "repeated_ops:sampling"),
 }  # fmt: skip
+
+
+if COMPILER:
+    PAIRS["by_hand"] = Pair("layers written out → torch.compile", by_hand(False), by_hand(True), "tiny_ops", samples=(8, 8))
 
 
 def recorded(name: str, side: str, folder: Path, turns: int, **options: Any) -> list[float]:
