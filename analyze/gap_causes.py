@@ -1,16 +1,19 @@
 """Idle gaps -> their causes, in each step: what the thread is doing that launches the next work, each instant once.
 
-Once the work that ends the gap has been launched the GPU no longer waits for the host: from NEAR_LAUNCH_NS after that call the
-cause is `other`, as for what waits for another stream, or for work that the file lacks. Before, an instant gets the first cause
-that holds on the thread of that call, in this order: inside a range that makes or fetches input; inside a copy call; inside a
-synchronisation, or a call that waits for its copy to the host to start, which is `other`; from the end of a synchronisation to
-the next launch, for as long as the host had waited, for without the wait it would have been that much earlier; inside a launch or
-within NEAR_LAUNCH_NS of one; inside any other range, a step included.
+An instant gets the first cause that holds on the thread of the call behind the work that ends the gap, in this order: inside a
+data loader; inside a copy call; inside a synchronisation, which is `other`; from the end of a synchronisation to the next launch;
+inside a launch or within NEAR_LAUNCH_NS of one; inside any other range, a step included.
+
+What limits a step is judged more narrowly (`blamed`). Once the work that ends the gap has been launched the GPU no longer waits
+for the host: from NEAR_LAUNCH_NS after that call the cause is `other`, as for what waits for another stream, or for work that the
+file lacks. Before, any range that makes or fetches input counts as a data loader; a call that waits for its copy to the host to
+start counts as a synchronisation; and the time after one counts for as long as the host had waited, for without the wait it would
+have been that much earlier.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Self
 
 import numpy as np
@@ -18,7 +21,7 @@ import numpy as np
 from . import trace as t
 from .analyses.copies import TO_HOST
 from .durations import repaired_work
-from .gpu_gaps import Gaps, idle_gaps
+from .gpu_gaps import Gaps, idle_gaps, loader_ranges
 from .input_ranges import input_ranges
 from .intervals import covered, union
 from .kernels import COMPUTE, work_class
@@ -39,14 +42,15 @@ NOBODY = -1  # the thread of a gap next to work none of which has a call
 class IdleTime:
     """Idle gaps, cut at the borders of steps not set aside and of other GPUs' computing: one row a piece, by device and time.
 
-    `gap`: row of `idle_gaps`; `by_cause`: a row for each of CAUSES, which add up to the piece; `queued`: what of it passes after
-    the work that ends the gap was launched; `beside`: whether another GPU computes meanwhile.
+    `gap`: row of `idle_gaps`; `by_cause`, `blamed`: a row for each of CAUSES, which add up to the piece; `queued`: what of it
+    passes after the work that ends the gap was launched; `beside`: whether another GPU computes meanwhile.
     """
 
     device: Ids
     start: Ints
     gap: Ids
     by_cause: Ints
+    blamed: Ints
     queued: Ints
     beside: Mask
 
@@ -62,10 +66,12 @@ def idle_time(trace: Trace) -> IdleTime:
         beside[pieces.device == device] = row_at(*spans, pieces.start[pieces.device == device]) >= 0
     thread = _launching_thread(trace, gaps)[gap]
     until = np.clip(_launched(trace, gaps)[gap], pieces.start, pieces.end)
-    by_cause = _by_cause(trace, Gaps(pieces.start, until, pieces.device), thread)
-    queued = pieces.end - until
-    by_cause[OTHER] += queued
-    return IdleTime(pieces.device, pieces.start, gap, by_cause, queued, beside)
+    kinds, queued = _Kinds.of(trace), pieces.end - until
+    blamed = _by_cause(trace, Gaps(pieces.start, until, pieces.device), thread, partial(_blame, kinds, _copy_start(trace)))
+    blamed[OTHER] += queued
+    return IdleTime(
+        pieces.device, pieces.start, gap, _by_cause(trace, pieces, thread, partial(_claims, kinds)), blamed, queued, beside
+    )  # fmt: skip
 
 
 def _others(trace: Trace) -> dict[int, tuple[Ints, Ints]]:
@@ -87,9 +93,12 @@ def _cut(gaps: Gaps, borders: Ints) -> tuple[Gaps, Ids]:
     return Gaps(start, end, gaps.device[gap]), gap
 
 
-def _by_cause(trace: Trace, gaps: Gaps, thread: Ids) -> Ints:
-    """For each cause the time that it has in each gap."""
-    kinds, waits, copy_start = _Kinds.of(trace), syncs(trace), _copy_start(trace)
+Claims = Iterable[tuple[int, Ints, Ints]]  # causes and the times that they claim on a thread: an earlier claim goes first
+
+
+def _by_cause(trace: Trace, gaps: Gaps, thread: Ids, claims_of: Callable[[Mask, Syncs], Claims]) -> Ints:
+    """For each cause the time that it has in each gap; `claims_of`: of the host ranges of a thread, and its waits."""
+    waits = syncs(trace)
     found = np.zeros((len(CAUSES), len(gaps.start)), np.int64)
     found[OTHER] = gaps.end - gaps.start
     unplaced = waits.thread == NOT_TOLD  # a wait without a call may be of any thread that launches work for its device
@@ -97,7 +106,7 @@ def _by_cause(trace: Trace, gaps: Gaps, thread: Ids) -> Ints:
     for key in np.unique(keys[thread != NOBODY], axis=0):
         mine, (one, device) = (keys == key).all(axis=1), key.tolist()
         own_waits = waits[(waits.thread == one) | unplaced & np.isin(waits.device, (device, NOT_TOLD))]
-        claims = _claims(trace.host, kinds, copy_start, trace.host.thread == one, own_waits)
+        claims = claims_of(trace.host.thread == one, own_waits)
         found[:, mine] = _claimed(claims, gaps.start[mine], gaps.end[mine])
     return found
 
@@ -133,15 +142,21 @@ def _launched(trace: Trace, gaps: Gaps) -> Ints:
 class _Kinds:
     """Which host ranges are of each kind."""
 
+    host: HostRanges
     loads: Mask
+    inputs: Mask
     copies: Mask
     launches: Mask
     rest: Mask  # and all of these, and the calls that wait
 
     @classmethod
     def of(cls, trace: Trace) -> Self:
-        copies = calls_named(trace, lambda name: "Memcpy" in name)
-        return cls(input_ranges(trace), copies, calls_named(trace, is_launch), trace.host.category != t.OVERHEAD)
+        copies, launches = calls_named(trace, lambda name: "Memcpy" in name), calls_named(trace, is_launch)
+        rest = trace.host.category != t.OVERHEAD
+        return cls(trace.host, loader_ranges(trace), input_ranges(trace), copies, launches, rest)
+
+    def spans(self, rows: Mask) -> tuple[Ints, Ints]:
+        return self.host.start_ns[rows], self.host.end_ns[rows]
 
 
 def _copy_start(trace: Trace) -> Ints:
@@ -153,33 +168,40 @@ def _copy_start(trace: Trace) -> Ints:
     return start
 
 
-def _claims(host: HostRanges, kinds: _Kinds, copy_start: Ints, on_thread: Mask, waits: Syncs) -> Iterator[tuple[int, Ints, Ints]]:
-    """Causes and the times that they claim on a thread: an earlier claim goes first."""
+def _claims(kinds: _Kinds, on_thread: Mask, waits: Syncs) -> Claims:
+    launch_start, launch_end = kinds.spans(kinds.launches & on_thread)
+    yield INPUT, *kinds.spans(kinds.loads & on_thread)
+    yield COPY, *kinds.spans(kinds.copies & on_thread)
+    yield OTHER, waits.start_ns, waits.end_ns
+    _, ended, next_launch = _until_next(waits, launch_start)
+    yield SYNC, ended, next_launch
+    yield LAUNCH, launch_start - NEAR_LAUNCH_NS, launch_end + NEAR_LAUNCH_NS
+    yield HOST, *kinds.spans(kinds.rest & on_thread)
 
-    def spans(kind: Mask) -> tuple[Ints, Ints]:
-        rows = kind & on_thread
-        return host.start_ns[rows], host.end_ns[rows]
 
-    launch_start, launch_end = spans(kinds.launches)
-    yield INPUT, *spans(kinds.loads)
-    copies = kinds.copies & on_thread
+def _blame(kinds: _Kinds, copy_start: Ints, on_thread: Mask, waits: Syncs) -> Claims:
+    """More narrowly; `copy_start`: for each host range from when on it copies."""
+    launch_start, launch_end = kinds.spans(kinds.launches & on_thread)
+    copies, host = kinds.copies & on_thread, kinds.host
+    rows, ended, next_launch = _until_next(waits, launch_start)
+    took = (waits.end_ns - waits.start_ns)[rows]
+    yield INPUT, *kinds.spans(kinds.inputs & on_thread)
     yield COPY, copy_start[copies], host.end_ns[copies]
     yield OTHER, np.append(waits.start_ns, host.start_ns[copies]), np.append(waits.end_ns, copy_start[copies])
-    yield SYNC, *_until_next(waits, launch_start)
+    yield SYNC, ended, np.minimum(next_launch, ended + took)
     yield LAUNCH, launch_start - NEAR_LAUNCH_NS, launch_end + NEAR_LAUNCH_NS
-    yield HOST, *spans(kinds.rest)
+    yield HOST, *kinds.spans(kinds.rest & on_thread)
 
 
-def _until_next(waits: Syncs, start: Ints) -> tuple[Ints, Ints]:
-    """From the end of each wait to the next start, for as long as it took at most; nothing where there is none."""
-    start, moment = np.sort(start), waits.end_ns
-    following = np.searchsorted(start, moment)
-    comes = following < len(start)
-    moment, took = moment[comes], (moment - waits.start_ns)[comes]
-    return moment, np.minimum(start[following[comes]], moment + took)
+def _until_next(waits: Syncs, start: Ints) -> tuple[Ids, Ints, Ints]:
+    """Which waits a start follows, their ends, and the next start after each."""
+    start = np.sort(start)
+    following = np.searchsorted(start, waits.end_ns)
+    rows = np.flatnonzero(following < len(start))
+    return rows, waits.end_ns[rows], start[following[rows]]
 
 
-def _claimed(claims: Iterable[tuple[int, Ints, Ints]], low: Ints, high: Ints) -> Ints:
+def _claimed(claims: Claims, low: Ints, high: Ints) -> Ints:
     """For each cause the time that it gets in each window [low, high); what nobody claims is `other`."""
     found = np.zeros((len(CAUSES), len(low)), np.int64)
     start = end = np.empty(0, np.int64)

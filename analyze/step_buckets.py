@@ -29,6 +29,8 @@ COMPUTING, COMMUNICATING, COPYING, IDLE = KINDS = ("compute", "comm_exposed", "c
 UNLINKED = "unlinked"  # the phase of work whose launch is not in the file, where there are phases
 SERVING_ORDER = ("prefill", "decode")
 BEFORE, WITHIN = range(2)  # a step
+BLAMED = "blamed"  # beside IDLE: the same time, by what it is blamed on
+BLAMED_KINDS = (COMPUTING, COMMUNICATING, COPYING, BLAMED)
 TURNS = ("turns", "")  # beside the buckets: a part of one of them
 
 
@@ -38,12 +40,13 @@ class StepBuckets:
     the cause of idling, else "". Each row adds up to its step. Those of steps set aside, and of steps that may lack device work,
     are left out. `work`: which are those, and why.
 
-    `before`: the same rows and columns, of the time between the step before and each. `turns`: of each of these rows, and of the
-    time before it, the idle time of cause `other` in which another GPU computes. `after_ns`: by device, for how long it works
-    after the end of the last step that is not set aside.
+    `blamed`: the same, idle time by what it is blamed on (gap_causes); `before`: likewise of the time between the step before and
+    each. `turns`: of both, by step and device, what of `other` passes while another GPU computes.
+    `after_ns`: by device, for how long it works after the end of the last step that is not set aside.
     """
 
     rows: pd.DataFrame
+    blamed: pd.DataFrame
     before: pd.DataFrame
     turns: pd.Series
     work: StepWork
@@ -59,19 +62,25 @@ def step_buckets(trace: Trace) -> StepBuckets:
     devices = np.unique(trace.device.device).tolist()
     tables = [_device(trace, _spans(steps), device) for device in devices]
     if not tables:
-        return StepBuckets(pd.DataFrame(), pd.DataFrame(), pd.Series(dtype=np.int64), work, {})
+        return StepBuckets(pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), pd.Series(dtype=np.int64), work, {})
     both = pd.concat(tables).fillna(0).astype(np.int64)
-    turns = both[[TURNS]].sum(axis=1)
-    names = [(str(kind), str(of)) for kind, of in both.columns.tolist()]
-    both = both[sorted((name for name in names if name != TURNS), key=_place)].sort_index()
     part = both.index.get_level_values("part")
+    within, before = (both[part == one].droplevel("part") for one in (WITHIN, BEFORE))
     return StepBuckets(
-        rows=both[part == WITHIN].droplevel("part"),
-        before=both[part == BEFORE].droplevel("part"),
-        turns=turns.groupby(level=["step", "device"]).sum(),
+        rows=_kinds(within, KINDS),
+        blamed=_kinds(within, BLAMED_KINDS),
+        before=_kinds(before, BLAMED_KINDS),
+        turns=both[[TURNS]].sum(axis=1).groupby(level=["step", "device"]).sum(),
         work=work,
         after_ns={device: _after(trace, device, last) for device in devices},
     )
+
+
+def _kinds(table: pd.DataFrame, kinds: tuple[str, ...]) -> pd.DataFrame:
+    """The columns of these kinds, in the order of a step."""
+    names = [(str(kind), str(of)) for kind, of in table.columns.tolist()]
+    found = table[[name for name in names if name[0] in kinds]].rename(columns={BLAMED: IDLE}, level=0)
+    return found[sorted(((str(kind), str(of)) for kind, of in found.columns.tolist()), key=_place)].sort_index()
 
 
 def _spans(steps: pd.DataFrame) -> pd.DataFrame:
@@ -95,8 +104,10 @@ def _device(trace: Trace, spans: pd.DataFrame, device: int) -> pd.DataFrame:
     compute = sum(buckets.values(), np.zeros(len(spans), np.int64))
     without_copies, busy = (busy_inside(trace, spans, rows) for rows in (mine & (kind != COPY), mine))
     buckets |= {(COMMUNICATING, ""): without_copies - compute, (COPYING, ""): busy - without_copies}
-    causes, turns = _idle(trace, spans, device)
-    buckets |= {(IDLE, cause): ns for cause, ns in zip(CAUSES, causes, strict=True)} | {TURNS: turns}
+    causes, blamed, turns = _idle(trace, spans, device)
+    for kind, found in ((IDLE, causes), (BLAMED, blamed)):
+        buckets |= {(kind, cause): ns for cause, ns in zip(CAUSES, found, strict=True)}
+    buckets[TURNS] = turns
     index = pd.MultiIndex.from_tuples([(step, part, device) for step, part in spans.index], names=["step", "part", "device"])
     return pd.DataFrame(np.stack(list(buckets.values()), axis=1), index, pd.MultiIndex.from_tuples(buckets, names=["kind", "of"]))
 
@@ -112,13 +123,16 @@ def _computing(trace: Trace, spans: pd.DataFrame, rows: Ids) -> Iterator[tuple[s
         yield phases[one], covered(cover.start[own], cover.end[own], begin, stop)
 
 
-def _idle(trace: Trace, spans: pd.DataFrame, device: int) -> tuple[Ints, Ints]:
-    """For each cause the idle time of the device in each span; and what of `other` passes while another GPU computes."""
+def _idle(trace: Trace, spans: pd.DataFrame, device: int) -> tuple[Ints, Ints, Ints]:
+    """For each cause the idle time of the device in each span; the same as it is blamed; and what of `other` of that passes while
+    another GPU computes.
+    """
     found = idle_time(trace)
     mine = found.device == device
     span = row_at(spans["start_ns"].to_numpy(), spans["end_ns"].to_numpy(), found.start[mine])
-    causes = np.stack([group_sums(span, ns, len(spans)) for ns in found.by_cause[:, mine]])
-    return causes, group_sums(span, found.by_cause[OTHER_CAUSE, mine] * found.beside[mine], len(spans))
+    tables = [table[:, mine] for table in (found.by_cause, found.blamed)]
+    causes, blamed = (np.stack([group_sums(span, ns, len(spans)) for ns in table]) for table in tables)
+    return causes, blamed, group_sums(span, tables[1][OTHER_CAUSE] * found.beside[mine], len(spans))
 
 
 def _after(trace: Trace, device: int, moment: int) -> int:

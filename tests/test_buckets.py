@@ -38,7 +38,7 @@ def captions(trace: Trace) -> dict[str, str]:
 
 def test_the_means_add_up_to_the_mean_step():
     found = buckets(ONE_SLOW)
-    assert means(found) == {"compute:forward": 40, "idle:input_pipeline": 90, "idle:launch": 15, "idle:other": 5}
+    assert means(found) == {"compute:forward": 40, "idle:input_pipeline": 90, "idle:launch": 15, "idle:host": 5}
     assert found.step_ns == 150_000
     assert found.rows["p95_ns"].tolist() == [40_000, pytest.approx(210_000, abs=1), 15_000, 5_000]
     assert found.whole["step_share"].sum() == pytest.approx(1)

@@ -2,7 +2,7 @@ import pytest
 from make_trace import annotation, frame, kernel, launch, loop, make_trace, memcpy, step
 
 from longpole.analyze.advice.unmarked_input import unmarked_input
-from longpole.analyze.analyses.idle_causes import idle_causes
+from longpole.analyze.gap_causes import INPUT, idle_time
 
 THERE, BACK = "Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pageable)"
 PREPARE = "train.py(7): get_batch"
@@ -73,9 +73,8 @@ def test_what_waits_on_another_thread_prepares_nothing():
     assert not list(unmarked_input(make_trace([*anonymous, *waits], work)))
 
 
-def test_the_gpu_idles_for_its_input_in_what_prepares_it():
-    found = idle_causes(make_trace(*preparing())).rows.set_index("cause")["idle_ns"]
-    assert found["input_pipeline"] == 2 * 3_980_000
+def test_idle_time_is_blamed_on_input_in_what_prepares_it():
+    assert idle_time(make_trace(*preparing())).blamed[INPUT].sum() == 2 * 3_980_000
 
 
 def test_preparing_between_the_steps_is_hidden_by_the_steps():

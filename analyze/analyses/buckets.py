@@ -149,7 +149,7 @@ def _rows(table: pd.DataFrame, names: Mapping[tuple[str, str], str]) -> pd.DataF
 
 def _with_time_before(found: StepBuckets, counted: Mask) -> pd.DataFrame:
     """The counted steps, where it is no small part with the time before them; of the first one that is not known."""
-    rows, before = found.rows[counted], found.before[counted]
+    rows, before = found.blamed[counted], found.before[counted]
     if before.to_numpy().sum() <= APART_SHARE * rows.to_numpy().sum():
         return rows
     first = found.work.steps.index[~found.work.steps["aside"]][0]
