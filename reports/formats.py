@@ -74,6 +74,11 @@ def count(n: float, sign: bool = False) -> str:
     return number(n, 0 if float(n).is_integer() else 1, sign)
 
 
+def chance(value: float) -> str:
+    """Of an error, with two significant digits: 0.029, 0.0002."""
+    return f"{value:.1g}" if value < 0.001 else f"{value:.2g}"
+
+
 def ratio(value: float) -> str:
     return number(value, 2) + "×"
 
@@ -84,6 +89,7 @@ def interval(low: str, high: str) -> str:
 
 
 BY_SUFFIX = {"_ns": time, "_share": share, "_bytes": size, "_gbps": speed, "_count": count, "_ratio": ratio}
+BY_SUFFIX = {"_ns": time, "_share": share, "_bytes": size, "_gbps": speed, "_count": count, "_ratio": ratio, "_chance": chance}
 
 
 def by_suffix(name: str, value: object) -> str:

@@ -69,6 +69,10 @@ def test_sizes_are_binary_and_thousands_have_commas():
     assert number(math.inf) == "–"
 
 
+def test_chances_have_two_digits_that_count():
+    assert [by_suffix("p_chance", p) for p in (0.0286, 0.05, 0.0022, 0.0001)] == ["0.029", "0.05", "0.0022", "0.0001"]
+
+
 def test_plain_text_is_ascii():
     text = plain(f"{time(-18_300)}, {share(0.5)}, {ratio(1.5)}, {by_suffix('x_ns', None)}")
     assert text == "-18.3 us, 50 %, 1.50x, -"
