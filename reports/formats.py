@@ -88,7 +88,6 @@ def interval(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-BY_SUFFIX = {"_ns": time, "_share": share, "_bytes": size, "_gbps": speed, "_count": count, "_ratio": ratio}
 BY_SUFFIX = {"_ns": time, "_share": share, "_bytes": size, "_gbps": speed, "_count": count, "_ratio": ratio, "_chance": chance}
 
 

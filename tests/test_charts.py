@@ -13,14 +13,20 @@ from longpole.reports.charts import (
     Change,
     Chart,
     Dots,
+    Jump,
     Lane,
+    Level,
     OpChange,
     Part,
     Piece,
+    RunBreak,
+    RunDot,
+    RunLane,
     StepColumn,
     StepSpan,
     diverging,
     dots,
+    levels,
     over_time,
     step_bar,
     step_bars_pair,
@@ -83,6 +89,17 @@ def spans(n: int, length: float, label: str = "") -> list[StepSpan]:
     return [StepSpan(f"{label}{i + 100}", i * length * MS, ((i + 1) * length - 0.01) * MS) for i in range(n)]
 
 
+def run_lane(*parts: tuple[int, float], label: str = "Mean step", name: str = "step_ns") -> RunLane:
+    """So many runs about each level, a jump between two."""
+    source = random.Random(len(parts))
+    values = [source.gauss(ms, ms / 100) * MS for count, ms in parts for _ in range(count)]
+    dots = tuple(RunDot(f"run {i}", v, 0.99 * v, 1.01 * v) for i, v in enumerate(values, 1))
+    edges = [sum(count for count, _ in parts[:i]) for i in range(len(parts) + 1)]
+    shown = tuple(Level(a, b, ms * MS, ms * MS) for a, b, (_, ms) in zip(edges, edges[1:], parts, strict=False))
+    jumps = tuple(Jump(at, "+8.0 %", "bad", max(at - 2, 1), at + 1) for at in edges[1:-1])
+    return RunLane(label, name, dots, shown, jumps)
+
+
 DRAWINGS: dict[str, Callable[[Medium], Chart]] = {
     "dqn bar": lambda m: step_bar(m, DQN, 3.2 * MS),
     "twelve parts": lambda m: step_bar(m, TWELVE, sum(p.ns for p in TWELVE)),
@@ -115,6 +132,19 @@ DRAWINGS: dict[str, Callable[[Medium], Chart]] = {
     "below the start": lambda m: over_time(m, [Lane("host", (Piece(0, 5, -900, -3), Piece(5, 9, -7, 2)), 5)], [], "held_bytes"),
     "twelve lanes": lambda m: over_time(m, [lane(400 + i, f"GPU {i}") for i in range(12)], spans(90, 5), "held_bytes"),
     "hostile lanes": lambda m: over_time(m, [lane(9, HOSTILE), lane(9)], spans(3, 3, HOSTILE), "held_bytes"),
+    "levels": lambda m: levels(m, [run_lane((8, 100), (7, 108), (9, 90))], [], ("2026-01-01 08:00", "2026-01-24 08:00")),
+    "one run": lambda m: levels(m, [run_lane((1, 100))], [], ("2026-01-01 08:00", "2026-01-01 08:00")),
+    "no runs": lambda m: levels(m, [], []),
+    "broken levels": lambda m: levels(m, [run_lane((8, 100), (7, 50))], [RunBreak(8, "GPU, CPU"), RunBreak(9, "Mode")]),
+    "every run breaks": lambda m: levels(m, [run_lane(*[(1, 100)] * 90)], [RunBreak(i, "GPU") for i in range(1, 90)]),
+    "many runs": lambda m: levels(m, [run_lane((2000, 100), (3001, 104)), run_lane((5001, 9000), name="peak_bytes")], []),
+    "hostile runs": lambda m: levels(m, [run_lane((4, 100), (4, 120), label=HOSTILE)], [RunBreak(4, HOSTILE)]),
+    "equal runs": lambda m: levels(m, [RunLane("Step", "step_ns", (RunDot("run 1", 5.0),) * 3, (Level(0, 3, 5, 5),), ())], []),
+    "drifting runs": lambda m: levels(m, [replace(run_lane((20, 100)), levels=(Level(0, 20, 99 * MS, 101 * MS),))], []),
+    "a run far off": lambda m: levels(
+        m, [replace(run_lane((20, 100)), dots=(RunDot("run 1", 9e9), *run_lane((19, 100)).dots))], []
+    ),
+    "nothing recorded": lambda m: levels(m, [run_lane((3, 1)), RunLane("Peak", "peak_bytes", (None,) * 3, (), ())], []),
     "no lanes": lambda m: over_time(m, [], [], "held_bytes"),
 }
 EVERY_DRAWING = pytest.mark.parametrize("draw", DRAWINGS.values(), ids=DRAWINGS.keys())
@@ -357,3 +387,34 @@ def test_style_sheets_and_script_name_no_address(name: str):
     text = resources.files("longpole.templates").joinpath(name).read_text(encoding="utf-8")
     assert "http" not in text
     assert text.count("{") == text.count("}")
+
+
+def test_levels_stand_at_their_values_over_their_runs():
+    """Four runs at 100 and four at 200: a dot each, two lines, and the border between the fourth and the fifth."""
+    runs = tuple(RunDot(f"run {i + 1}", (100 if i < 4 else 200) * MS) for i in range(8))
+    lane = RunLane(
+        "Step",
+        "step_ns",
+        runs,
+        (Level(0, 4, 100 * MS, 100 * MS), Level(4, 8, 200 * MS, 200 * MS)),
+        (Jump(4, "+100 %", "bad", 4, 4),),
+    )
+    chart = levels(PDF, [lane], [])
+    paths = [path.get("d", "") for path in elements(chart, "path")]
+    (lines,) = [d for d in paths if d.count("L") == 2 and d.count("M") == 2]
+    (left, top), (right, bottom) = re.findall(r"M([\d.]+) ([\d.]+)", lines)
+    (border,) = [
+        re.match(r"M([\d.]+) ", path.get("d", ""))[1] for path in elements(chart, "path") if path.get("stroke-dasharray")
+    ]
+    assert float(left) < float(border) < float(right) and float(top) > float(bottom)
+    assert float(right) - float(border) == pytest.approx(1)
+    assert chart.alt == "One dot a run. Step of 8 runs: 100 ms to 200 ms, +100 % from run 5 on".replace(" ms", "\u202fms")
+
+
+def test_of_thousands_of_runs_neighbours_are_drawn_as_one_but_not_across_a_change():
+    chart = levels(HTML, [run_lane((1001, 100), (1001, 110))], [])
+    tips = [e.get("data-t", "") for e in elements(chart, "rect")]
+    assert len(tips) <= 101
+    assert tips[0].startswith("run 1 to run 21\n")
+    (discs,) = [path.get("d", "") for path in elements(chart, "path") if path.get("d", "").count("a") > 100]
+    assert 286 <= discs.count("M") <= 302

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from ..formats import BINARY_UNITS, Unit, by_suffix, choose_unit, interval, number, time
 from ..svg import Medium, Svg, clip, coord, nice_step, nice_ticks, shortened, text_width, tick_decimals
-from .parts import BASELINE, draw_time_axis, linear
+from .parts import BASELINE, draw_break, draw_time_axis, linear
 from .rows import Chart, Lane, Piece, StepSpan
 
 MOST_LANES = 8  # a node has eight GPUs; of more the highest are drawn, and the others counted
@@ -125,7 +125,7 @@ def _draw_lane(svg: Svg, plot: _Plot, row: int, lane: Lane) -> None:
     if _varies(lane):
         svg.path(_outline(plot, row, lane, [p.low for p in lane.pieces]), "fwd")
     if plot.floor > 0:
-        _draw_break(svg, plot.left, plot.bottom(row))
+        draw_break(svg, plot.left, plot.bottom(row))
 
 
 def _varies(lane: Lane) -> bool:
@@ -164,12 +164,6 @@ def _draw_value_axis(svg: Svg, plot: _Plot, row: int) -> None:
         svg.text(plot.left - 5, y + small * BASELINE, number(tick, tick_decimals(ticks)), "ink3", small, align="right")
     if row == 0:
         svg.text(plot.left - 5, plot.name_base(row), plot.unit.name, "ink3", small, align="right")
-
-
-def _draw_break(svg: Svg, x: float, base: float) -> None:
-    """Two strokes over the foot of the axis, which does not begin at zero."""
-    for stroke, width in (("paper", 5), ("ink2", 1)):
-        svg.path("".join(f"M{coord(x - 4)} {coord(base - y + 2)}l9 -4" for y in (7, 10)), stroke=stroke, width=width)
 
 
 def _draw_names(svg: Svg, plot: _Plot, row: int, lane: Lane, named: bool) -> None:

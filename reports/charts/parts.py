@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ..formats import Unit, interval, number
-from ..svg import Face, Svg, nice_ticks, text_width, tick_decimals
+from ..svg import Face, Svg, coord, nice_ticks, text_width, tick_decimals
 
 CUT = 4.0  # a bar more than so many times its neighbours is cut, or they would all be lines
 BASELINE = 0.36  # from the middle of a line of text down to its baseline, in font sizes
@@ -35,6 +35,12 @@ def draw_time_axis(
         text = f"{label}\u202f{unit.name}" if tick == named else label
         x = min(max(x - shift, 0), svg.medium.width - text_width(text, small))
         svg.text(x, bottom + 4 + small, text, "ink3", small)
+
+
+def draw_break(svg: Svg, x: float, base: float) -> None:
+    """Two strokes over the foot of an axis that does not begin at zero."""
+    for stroke, width in (("paper", 5), ("ink2", 1)):
+        svg.path("".join(f"M{coord(x - 4)} {coord(base - y + 2)}l9 -4" for y in (7, 10)), stroke=stroke, width=width)
 
 
 def change_style(change_ns: float, low_ns: float | None, high_ns: float | None) -> tuple[str, Face]:

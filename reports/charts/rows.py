@@ -87,6 +87,56 @@ class StepSpan:
     end_ns: float
 
 
+@dataclass(frozen=True)
+class RunDot:
+    """One run: its mean, and the interval of that, where there is one."""
+
+    label: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Level:
+    """What the runs from `first` up to, and without, `after` are about: from its begin to its end, alike unless they drift."""
+
+    first: int
+    after: int
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Jump:
+    """Where a mean changes: before run `at`, in doubt anywhere from `earliest` to `latest`; `fill`: good or bad."""
+
+    at: int
+    text: str
+    fill: str
+    earliest: int
+    latest: int
+
+
+@dataclass(frozen=True)
+class RunLane:
+    """One value over runs, None where it was not recorded. `name` ends in its unit."""
+
+    label: str
+    name: str
+    dots: tuple[RunDot | None, ...]
+    levels: tuple[Level, ...]
+    jumps: tuple[Jump, ...]
+
+
+@dataclass(frozen=True)
+class RunBreak:
+    """From run `at` on values do not compare with those before."""
+
+    at: int
+    text: str
+
+
 def largest_parts(parts: Iterable[Part], most: int = MOST_PHASES) -> tuple[Part, ...]:
     """The parts that take time, in order; of too many, the smallest become one at the end."""
     drawn = tuple(p for p in parts if p.ns > 0)
