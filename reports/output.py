@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -52,17 +52,18 @@ def both(stem: Path) -> list[Output]:
     return [Output(stem.with_name(f"{stem.name}.html")), Output(stem.with_name(f"{stem.name}.pdf"), required=False)]
 
 
-def write(made: "Report", outputs: list[Output]) -> None:
-    """Render everything first, then write: a failure leaves no file behind."""
+def write(made: Any, outputs: list[Output], renderer: Callable[[str], Callable[[Any], bytes]] | None = None) -> None:
+    """Render everything first, then write: a failure leaves no file behind. `renderer`: by suffix; that of reports by default."""
     from ..capture.bundle import write_atomically
 
+    renderer = renderer or _renderer
     ready: list[tuple[Path, bytes]] = []
     for output in outputs:
         path = output.path
         with progress() as show:
             show(f"Writing {path.name}")
             try:
-                ready.append((path, _renderer(path.suffix.lower())(made)))
+                ready.append((path, renderer(path.suffix.lower())(made)))
             except RenderError as problem:
                 if output.required:
                     raise

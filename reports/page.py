@@ -1,7 +1,7 @@
 """Report and medium -> the HTML of its page, for the browser or for the PDF, and the charts that the PDF fetches by name."""
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -57,8 +57,14 @@ EARLIEST_NS = 10**18  # 2001: an origin below this is no absolute time but that 
 def page(report: Report, medium: Medium) -> tuple[str, dict[str, Chart]]:
     """The page as text. In HTML it is whole; for the PDF style, fonts and charts come from `pdf_style` and the charts."""
     charts, captions = figures(report, medium)
-    template = _environment(medium.pdf).get_template(f"{report.kind}.html.j2")
-    return template.render(charts=charts, captions=captions, **_context(report, medium)), charts
+    context = {"charts": charts, "captions": captions, **_context(report, medium)}
+    return rendered(f"{report.kind}.html.j2", medium, context), charts
+
+
+def rendered(template: str, medium: Medium, context: Mapping[str, object]) -> str:
+    """A page; for the browser with all that it needs inside."""
+    inside = {} if medium.pdf else {"css": Markup(_screen_style()), "js": Markup(file_of("report.js").decode("utf-8"))}
+    return _environment(medium.pdf).get_template(template).render(**inside, **context)
 
 
 def file_of(name: str) -> bytes:
@@ -166,8 +172,6 @@ def _context(report: Report, medium: Medium) -> dict[str, object]:
         "digests": ", ".join(f"trace {recording.digest}" for recording in report.recordings),
         "provenance": headline.provenance(report),
     }
-    if not medium.pdf:
-        context |= {"css": Markup(_screen_style()), "js": Markup(file_of("report.js").decode("utf-8"))}
     return context | (_run_context(report) if report.kind == "run" else _diff_context(report, medium))
 
 

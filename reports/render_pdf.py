@@ -24,16 +24,21 @@ INSTALL = {
 
 def render_pdf(report: Report) -> bytes:
     """The same page as the HTML, set for paper; the numbers are attached as JSON. RenderError without Pango."""
-    weasyprint = import_weasyprint()
     text, charts = page(report, PDF)
+    return pdf_of(text, charts, created(report), render_json(report))
+
+
+def pdf_of(text: str, charts: dict[str, Chart], when: datetime | None, json: bytes) -> bytes:
+    """A page, its charts, when what it tells was captured, and the numbers to attach -> the file. RenderError without Pango."""
+    weasyprint = import_weasyprint()
     fetcher = _fetcher(charts)
     fonts = weasyprint.text.fonts.FontConfiguration()
     style = weasyprint.CSS(string=pdf_style(), font_config=fonts, url_fetcher=fetcher)
     html = weasyprint.HTML(string=text, url_fetcher=fetcher, base_url="report:/")
     document = html.render(stylesheets=[style], font_config=fonts, pdf_variant=VARIANT)
-    when = created(report) or datetime.fromtimestamp(0, UTC)  # the default would be now
+    when = when or datetime.fromtimestamp(0, UTC)  # the default would be now
     numbers = weasyprint.Attachment(
-        string=render_json(report), name="summary.json", description="All numbers of this report",
+        string=json, name="summary.json", description="All numbers of this report",
         created=when, modified=when, relationship="Data",
     )  # fmt: skip
     return document.write_pdf(attachments=[numbers], pdf_variant=VARIANT, finisher=_add_scopes)
