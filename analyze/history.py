@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 
 from ..capture.errors import MissingData
 from .change_points import ChangePoint, Changes, Drift, Floats, Stretch, changes
-from .diffs.comparability import comparability_of
+from .diffs.comparability import DIFFERENT, comparability_of
 from .facts import Facts
 from .measured import DEVICE_MEMORY, HOST_MEMORY, STEP, UNPROFILED, MeasuredRun, Metric
 from .statistics import MIN_STEPS, Interval, mean_intervals
@@ -37,9 +38,10 @@ class HistoryRun:
 
 @dataclass(frozen=True)
 class Break:
-    """From run `at` on times do not compare with those before; why not, a fact each."""
+    """From run `at` on times do not compare with those before. `facts` that are different, and for each how."""
 
     at: int
+    facts: tuple[str, ...]
     reasons: tuple[str, ...]
 
 
@@ -152,17 +154,23 @@ def _breaks(facts: Sequence[Facts]) -> tuple[Break, ...]:
     found: list[Break] = []
     known: Facts = facts[0]
     for at, own in enumerate(facts[1:], 1):
-        if reasons := comparability_of([known], [own]).reasons:
-            found.append(Break(at, tuple(reasons)))
-            known = own
-        else:
+        compared = comparability_of([known], [own])
+        if compared.comparable:
             known = {**known, **{name: value for name, value in own.items() if value is not None}}
+        else:
+            rows = compared.rows[compared.rows["decisive"] & (compared.rows["status"] == DIFFERENT)]
+            found.append(Break(at, tuple(rows["fact"]), _told(rows)))
+            known = own
     return tuple(found)
 
 
 def _differences(runs: Sequence[MeasuredRun], at: int) -> tuple[str, ...]:
     rows = comparability_of([runs[at - 1].facts], [runs[at].facts]).differences
-    return tuple(f"{r['fact']} {r['before']} → {r['after']}" for r in rows.to_dict("records") if r["fact"] not in SHOWN_ANYWAY)
+    return _told(rows[~rows["fact"].isin(SHOWN_ANYWAY)])
+
+
+def _told(rows: pd.DataFrame) -> tuple[str, ...]:
+    return tuple(f"{row['fact']} {row['before']} → {row['after']}" for row in rows.to_dict("records"))
 
 
 def _changes(runs: Sequence[HistoryRun], breaks: Sequence[Break], memory: str | None) -> Changes:

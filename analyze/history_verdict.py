@@ -10,7 +10,7 @@ from .history import Break, History
 from .measured import DEVICE_MEMORY, STEP
 
 NAME_LENGTH, COMMIT_LENGTH = 40, 7  # of a run in a sentence
-MOST_TOLD = 5  # of one kind, in notes; the table has all
+MOST_TOLD = 5  # of one kind, in notes; the JSON has all
 SLOWER, FASTER, DRIFT, MEMORY, NONE, TOO_FEW = "Slower", "Faster", "Drift", "Memory", "No change point", "Too few runs"
 
 
@@ -129,7 +129,9 @@ def _range(found: History, told: Sequence[tuple[int, int]]) -> Text:
 
 def _too_few(found: History) -> Text:
     runs, longest = len(found.runs), max(after - first for first, after in found.stretches)
-    have = "{count} compare" if longest < runs else "1 run" if runs == 1 else "{count} runs"
+    have = (
+        "1 run" if runs == 1 else "{count} runs" if longest == runs else "no two compare" if longest == 1 else "{count} compare"
+    )
     return Text.of(f"Too few runs to tell: {have}, at least {{least_count}} are needed", count=longest, least_count=LEAST_RUNS)
 
 
@@ -146,10 +148,13 @@ def _notes(found: History, last: ChangePoint | Drift | None, told: Sequence[tupl
     others = [point for point in found.changes.points if point is not last]
     yield from (_more(_sentence(found, point), ", p = {p_chance}.", p_chance=point.chance) for point in others[-MOST_TOLD:])
     yield from (_more(_drifted(found, drift), ", without a jump.") for drift in found.drifts if drift is not last)
-    yield from (_broken(found, one) for one in found.breaks[-MOST_TOLD:])
-    yield from _left_out([("more changes", len(others)), ("more breaks", len(found.breaks))])
-    if few := [one for one in found.stretches if one not in told]:
-        yield _few(found, few)
+    if len(others) > MOST_TOLD:
+        yield Text.of("{count} more changes, earlier ones, are in the JSON.", count=len(others) - MOST_TOLD)
+    if found.breaks:
+        yield _broken(found, found.breaks)
+    few = [one for one in found.stretches if one not in told]
+    if few and len(found.stretches) > 1:
+        yield _few(few)
     yield Text(
         "In the order of their captures." if found.by_time else "In the order given: not every run tells when it was captured."
     )
@@ -176,24 +181,19 @@ def _about(found: History, point: ChangePoint) -> Iterator[Text]:
         yield Text.of("Also different between the two: {differences}.", differences="; ".join(differences))
 
 
-def _broken(found: History, broken: Break) -> Text:
+def _broken(found: History, breaks: Sequence[Break]) -> Text:
+    last, others = breaks[-1], len(breaks) - 1
+    earlier = f" There {'is' if others == 1 else 'are'} {{others_count}} such {'break' if others == 1 else 'breaks'} before that."
     return Text.of(
-        "From {run} on times do not compare with those before: {reasons}.",
-        run=run_label(found, broken.at), reasons="; ".join(broken.reasons),
+        "From {run} on times do not compare with those before: {reasons}." + earlier * (others > 0),
+        run=run_label(found, last.at), reasons="; ".join(last.reasons), others_count=others,
     )  # fmt: skip
 
 
-def _left_out(kinds: Sequence[tuple[str, int]]) -> Iterator[Text]:
-    for what, count in kinds:
-        if count > MOST_TOLD:
-            yield Text.of(f"{{count}} {what}, earlier ones, stand in the table.", count=count - MOST_TOLD)
-
-
-def _few(found: History, stretches: Sequence[tuple[int, int]]) -> Text:
-    """Of a single stretch of all runs the verdict has told it."""
+def _few(stretches: Sequence[tuple[int, int]]) -> Text:
     shown = [f"{first + 1} to {after}" if after - first > 1 else f"{after}" for first, after in stretches[-MOST_TOLD:]]
     runs = ", ".join(["…"] * (len(stretches) > MOST_TOLD) + shown)
     return Text.of(
-        "Too few to tell a change: runs {runs}. {least_count} that compare are needed, more where several stretches are tested.",
+        "Too few runs compare to tell a change in these: {runs}. It takes {least_count}, or more where several are tested.",
         runs=runs, least_count=LEAST_RUNS,
     )  # fmt: skip

@@ -10,6 +10,7 @@ import click
 
 from ..capture.errors import CaptureError, FolderUsedError, LongpoleError
 from .comparing import baseline, check, diff, diff_report_of
+from .history.command import history
 from .options import (
     Example,
     Reading,
@@ -234,7 +235,7 @@ def _run_report(traces: Sequence["Trace"], rank: int | None = None) -> "Report":
         return reports[0] if len(reports) == 1 else of_ranks(reports, place, run(ACROSS_RANKS, *traces))
 
 
-for more in (diff, check, baseline):
+for more in (diff, check, baseline, history):
     cli.add_command(more)
 
 
