@@ -95,6 +95,11 @@ def test_a_wide_terminal_shows_every_column_that_was_recorded():
     assert "Commit" not in bare and "Captured, UTC" not in bare and "Peak" not in bare
 
 
+def test_steps_of_very_different_length_have_a_unit_each():
+    text = printed(history_report([measured_run(1, 100), measured_run(2, 90_000)]))
+    assert "100 µs" in text and "90.0 ms" in text
+
+
 def test_of_many_runs_the_terminal_shows_the_last_and_those_beside_changes():
     runs = [measured_run(i, (1000 if i <= 100 else 1100) + i % 7, captured_at="2026-01-01T08:00:00Z") for i in range(1, 301)]
     lines = printed(history_report(runs)).splitlines()

@@ -34,46 +34,51 @@ class HistoryTable:
 
 
 NAME_LENGTH = 60  # in a table; JSON and CSV have the whole name
+ONE_UNIT = 100  # times the shortest step: in the unit of a longer one it would lose its digits
 NUMBER, RUN, CAPTURED, COMMIT, STEPS, REACH = "#", "Run", "Captured, UTC", "Commit", "Steps", "95\u202f% interval"
 
 
 def history_table(found: History, most: int) -> HistoryTable:
     """At most so many runs."""
-    unit = step_unit(found)
     columns = {Head(NUMBER, True): [str(row + 1) for row in range(len(found.runs))]} | {
-        head: cells for head, cells in _columns(found, unit).items() if any(cell != f.UNKNOWN for cell in cells)
+        head: cells for head, cells in _columns(found).items() if any(cell != f.UNKNOWN for cell in cells)
     }
     rows = list(zip(*columns.values(), strict=True))
     return HistoryTable(tuple(columns), tuple(_lines(found, rows, shown_rows(found, most))))
 
 
-def step_unit(found: History) -> f.Unit:
-    """With a digit more than a single number has: runs differ by few per cent."""
-    unit = f.choose_unit(max(run.step_ns for run in found.runs))
+def _unit(found: History) -> f.Unit | None:
+    """With a digit more than a single number has, for runs differ by few per cent; None where each needs its own."""
+    steps = [run.step_ns for run in found.runs]
+    if max(steps) > ONE_UNIT * min(steps):
+        return None
+    unit = f.choose_unit(max(steps))
     return replace(unit, decimals=unit.decimals + 1)
 
 
-def _columns(found: History, unit: f.Unit) -> Mapping[Head, list[str]]:
-    runs = found.runs
-    whose = "GPUs" if found.memory == DEVICE_MEMORY else "host"
+def _columns(found: History) -> Mapping[Head, list[str]]:
+    runs, unit = found.runs, _unit(found)
+    whose, of_unit = "GPUs" if found.memory == DEVICE_MEMORY else "host", f", {unit.name}" if unit else ""
     return {
         Head(RUN, False): [shortened(clean(run.name), NAME_LENGTH) for run in runs],
         Head(CAPTURED, False): [captured(run) for run in runs],
         Head(COMMIT, False): [clipped(run.commit)[:COMMIT_LENGTH] if run.commit else f.UNKNOWN for run in runs],
         Head(STEPS, True): [f.count(run.steps_count) for run in runs],
-        Head(f"Step, {unit.name}", True): [_in(unit, run.step_ns) for run in runs],
+        Head(f"Step{of_unit}", True): [_time(run.step_ns, unit) for run in runs],
         Head(REACH, True): [_reach(run, unit) for run in runs],
-        Head(f"Unprofiled, {unit.name}", True): [_in(unit, run.unprofiled_ns) for run in runs],
+        Head(f"Unprofiled{of_unit}", True): [_time(run.unprofiled_ns, unit) for run in runs],
         Head(f"Peak of {whose}", True): [f.UNKNOWN if run.peak_bytes is None else f.size(run.peak_bytes) for run in runs],
     }
 
 
-def _in(unit: f.Unit, ns: float | None) -> str:
-    return f.UNKNOWN if ns is None else f.number(ns / unit.ns_per_unit, unit.decimals)
+def _time(ns: float | None, unit: f.Unit | None) -> str:
+    if ns is None:
+        return f.UNKNOWN
+    return f.number(ns / unit.ns_per_unit, unit.decimals) if unit else f.time(ns)
 
 
-def _reach(run: HistoryRun, unit: f.Unit) -> str:
-    return f"{_in(unit, run.interval.low)} to {_in(unit, run.interval.high)}" if run.interval else f.UNKNOWN
+def _reach(run: HistoryRun, unit: f.Unit | None) -> str:
+    return f"{_time(run.interval.low, unit)} to {_time(run.interval.high, unit)}" if run.interval else f.UNKNOWN
 
 
 def captured(run: HistoryRun) -> str:
