@@ -4,6 +4,7 @@ The model is that of an AR(1): a deviation passes on to the next step by a facto
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ Floats = NDArray[np.float64]
 DETECTED = 1.0  # standard errors of an autocorrelation: what is below is taken for chance, as of few steps most of it is
 CAUTION = 0.5  # standard errors added to a detected one: one that is too small claims too much
 MOST = 0.97  # of phi: beyond, fifty steps say no more than one
+LEAST_TOLD = 2  # independent steps that a side counts for, however alike its steps are, or no change could ever be told
 BIAS = 3.0  # autocorrelations are estimated too small by (1 + 3 phi) ÷ steps, as the mean is estimated too: Marriott & Pope 1954
 MOST_LAGS = 3  # weak bursts, and steps that repeat every other time, show beyond the next step
 
@@ -21,7 +23,8 @@ def passed_on(sides: Sequence[Floats], lags: int) -> Floats:
     """For each column the largest phi that the autocorrelation of both sides at any of these lags says; 0 where it is chance."""
     error = 1 / np.sqrt(sum(map(len, sides)))
     told = [(lag, correlation(sides, lag)) for lag in range(1, min(lags, MOST_LAGS) + 1)]
-    return np.max([np.where(one > DETECTED * error, _cautious(one, error) ** (1 / lag), 0.0) for lag, one in told], axis=0)
+    phi = np.max([np.where(one > DETECTED * error, _cautious(one, error) ** (1 / lag), 0.0) for lag, one in told], axis=0)
+    return np.minimum(phi, most_phi(min(map(len, sides))))
 
 
 def _cautious(correlation: Floats, error: float) -> Floats:
@@ -33,7 +36,14 @@ def typical(sides: Sequence[Floats]) -> float:
     """Phi of the median column: what slows the machine down slows many columns, and many tell it better than one."""
     varying = np.any([np.ptp(side, axis=0) > 0 for side in sides], axis=0)
     phi = correlation([side[:, varying] for side in sides], 1)
-    return float(np.clip(np.median(phi), 0, MOST)) if len(phi) else 0.0
+    return float(np.clip(np.median(phi), 0, most_phi(min(map(len, sides))))) if len(phi) else 0.0
+
+
+@lru_cache(maxsize=64)
+def most_phi(steps: int) -> float:
+    """At which so many steps count for LEAST_TOLD."""
+    phi = np.linspace(0, MOST, 1000)
+    return float(phi[repetition(phi, steps) <= steps / LEAST_TOLD].max())
 
 
 def correlation(sides: Sequence[Floats], lag: int) -> Floats:

@@ -5,10 +5,10 @@ they depend on each other (Fisher 1935); a t that allows for unequal variances k
 variances differ (Janssen 1997). Arrays are (units × columns).
 """
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import combinations
-from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,14 @@ Indices = NDArray[np.int64]
 
 DEALS = 2000  # where there are more than these, so many at random: the quantile of 5 % is then good to about 2 % of its value
 SEED = 11  # fixed: the same runs give the same intervals
-BLOCK_VALUES = 2**21  # at a time: 16 MB an array
+BLOCK_VALUES = 2**18  # at a time: what is near the processor
 SLACK = 1e-9  # rounding: deals that give the same t differ by less
-NOTHING = 1e-12  # of the largest square: a smaller variance is rounding
+NOTHING = 1e-12  # of the largest: what is smaller is rounding
 
 
 def deals_count(before: int, after: int) -> int:
     """How many deals are looked at, the measured one among them."""
-    return min(comb(before + after, before), DEALS)
+    return min(math.comb(before + after, before), DEALS)
 
 
 def can_tell(before: int, after: int, chance: float) -> bool:
@@ -60,9 +60,9 @@ def _rare(t: Floats, chance: float, least: int) -> Floats:
 def _dealt(before: Floats, after: Floats) -> Iterator[Floats]:
     """|t| of some deals after others: (deals × columns)."""
     values = np.concatenate(sorted((before, after), key=len))
-    values = values - values.mean(axis=0)
-    largest = np.abs(values).max(axis=0)
-    values = values / np.where(largest > 0, largest, 1)
+    apart = values - values.mean(axis=0)
+    largest = np.abs(apart).max(axis=0)
+    values = apart / np.where(largest > NOTHING * np.abs(values).max(axis=0), largest, math.inf)
     deals = _deals(min(len(before), len(after)), len(values))
     size = max(1, BLOCK_VALUES // max(values.shape))
     for first in range(0, len(deals), size):
@@ -72,7 +72,7 @@ def _dealt(before: Floats, after: Floats) -> Iterator[Floats]:
 @lru_cache(maxsize=8)  # small, and the same for every table of a comparison
 def _deals(count: int, units: int) -> Indices:
     """Rows of the units that the smaller side gets: all ways there are, or DEALS of them, the first as measured."""
-    if comb(units, count) <= DEALS:
+    if math.comb(units, count) <= DEALS:
         return np.array(list(combinations(range(units), count)))
     random = np.random.default_rng(SEED)
     drawn = [random.choice(units, count, replace=False, shuffle=False) for _ in range(DEALS - 1)]
@@ -80,15 +80,18 @@ def _deals(count: int, units: int) -> Indices:
 
 
 def _abs_t(deals: Indices, values: Floats) -> Floats:
+    """Welch's, from the sums over the dealt units alone: those over all units are the same in every deal, and 0 of `values`."""
     n = deals.shape[1]
     m = len(values) - n
     dealt = np.zeros((len(deals), len(values)))
     np.put_along_axis(dealt, deals, 1.0, axis=1)
     squared = values * values
-    first, squares = dealt @ values, dealt @ squared
-    second, others = values.sum(axis=0) - first, squared.sum(axis=0) - squares
-    variance = (squares - first * first / n) / (n - 1) / n + (others - second * second / m) / (m - 1) / m
-    change = np.abs(second / m - first / n)
-    change[change < NOTHING] = 0
+    sums, squares = dealt @ values, dealt @ squared
+    sums *= sums
+    squares *= 1 / n / (n - 1) - 1 / m / (m - 1)
+    variance = squares + (squared.sum(axis=0) / m / (m - 1) - (1 / n / n / (n - 1) + 1 / m / m / (m - 1)) * sums)
+    sums *= (1 / n + 1 / m) ** 2
+    sums[sums < NOTHING] = 0
+    variance[variance < NOTHING] = 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(change > 0, change / np.sqrt(np.where(variance > NOTHING, variance, 0)), 0.0)
+        return np.sqrt(np.where(sums > 0, sums / variance, 0.0))

@@ -64,7 +64,7 @@ class MeanChange:
     @property
     def _reach(self) -> Floats:
         error = np.sqrt(self.before_variance + self.after_variance)
-        return np.multiply(self.critical, error, out=np.full_like(error, math.inf), where=np.isfinite(self.critical))
+        return np.multiply(self.critical, error, out=np.full(len(error), math.inf), where=np.isfinite(self.critical))
 
     @property
     def ratio(self) -> Interval | None:
