@@ -48,6 +48,7 @@ def difference(report: Report) -> Json:
         **_outcome(report.result("outcome")),
         "withheld": {} if step else {"step": " ".join(dict.fromkeys(r.withheld for r in report.recordings if r.withheld))},
         "verdict": verdict_of(report),
+        "now": None if report.now is None else {"bound": report.now.bound, "sentence": sentence(report.now.sentence)},
     }
 
 

@@ -18,6 +18,7 @@ from ..analyze.statistics import Interval
 from ..analyze.step_marks import LeftOut
 from . import formats as f
 from .model import Recording, Report
+from .prose import sentence
 from .saving_words import no_more
 
 MOST_NAMED = 3  # steps
@@ -208,7 +209,14 @@ def provenance(report: Report) -> list[list[tuple[str, str]]]:
     modes = [s.mode for s in known] or [""] * len(report.recordings)
     others = [other.recordings[0].rank_and_name for other in report.ranks if other.rank != report.rank]
     rank = f"{report.recordings[0].rank_and_name}; beside it {', '.join(others)}, see Ranks" if others else ""
-    return [_provenance(r, mode, rank, report.version) for r, mode in zip(report.recordings, modes, strict=True)]
+    found = [_provenance(r, mode, rank, report.version) for r, mode in zip(report.recordings, modes, strict=True)]
+    if report.kind == "run":
+        return found
+    short = {"SHA-256": [recording.digest for recording in report.recordings]}  # two columns beside each other have no room
+    return [
+        [(name, short[name][side] if name in short else text) for name, text in rows if name != "Report"]
+        for side, rows in enumerate(found)
+    ]  # fmt: skip
 
 
 def _provenance(recording: Recording, mode: str, rank: str, version: str) -> list[tuple[str, str]]:
@@ -282,6 +290,11 @@ def loss_lines(report: Report) -> list[str]:
         f"{side}{f', {r.name}' if several else ''}: {w.message}"
         for side, runs in zip(("Before", "After"), report.sides, strict=True) for r in runs for w in r.losses
     ]  # fmt: skip
+
+
+def now_line(report: Report) -> str:
+    """Of a diff, what limits the step now; empty where that is not told."""
+    return f"What limits the step now: {sentence(report.now.sentence)}." if report.now and report.told else ""
 
 
 def runs_line(report: Report) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ..analyze import forms
 from ..analyze.averages import torch_version
+from ..analyze.diffs.outcome import explained
 from ..analyze.diffs.sides import Side, typical
 from ..analyze.findings import Caution, Finding, Verdict, ranked
 from ..analyze.joint import Together, of_these, together
@@ -86,6 +87,7 @@ class Report:
     together: tuple[Together, ...] = ()  # of a run: the predicted step with the first findings fixed at once
     ranks: tuple["Report", ...] = ()
     sides: tuple[tuple[Recording, ...], ...] = ()  # of a diff: all runs before, all after; `recordings` are the typical ones
+    now: Verdict | None = None  # of a diff: what limits the step of the second side
     anyway: bool = False  # of a diff: whether changes are told of runs that differ in what decides their speed, too
 
     @property
@@ -143,7 +145,13 @@ def _beside_others(report: Report, across: tuple[Section, ...]) -> Report:
 def diff_report(sections: tuple[Section, ...], before: Side, after: Side, anyway: bool = False) -> Report:
     """The report on two sides, from the sections of their comparison; `anyway`: also where they are not comparable."""
     told = _report("diff", diff_verdict(sections, anyway), sections, [typical(before), typical(after)])
-    return replace(told, sides=tuple(tuple(map(_recording, side)) for side in (before, after)), anyway=anyway)
+    by_steps = told.result("step_change") is not None
+    return replace(
+        told,
+        sides=tuple(tuple(map(_recording, side)) for side in (before, after)),
+        anyway=anyway,
+        now=run_verdict(explained(typical(after))) if by_steps else None,
+    )
 
 
 def _report(kind: Literal["run", "diff"], verdict: Verdict, sections: tuple[Section, ...], traces: Sequence[Trace]) -> Report:

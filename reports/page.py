@@ -202,6 +202,7 @@ def _diff_context(report: Report, medium: Medium) -> dict[str, object]:
     return {
         "step_changes": headline.step_changes(report),
         "runs_line": headline.runs_line(report),
+        "now_line": headline.now_line(report),
         "left_out": headline.left_out_lines(report),
         "outcome": {"lines": outcome_lines(report), "heads": HEADS, "rows": outcome_rows(report), "note": NOTE},
         "comparison": [(name, text) for name, text in comparison if text] + ([] if medium.pdf else files),

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from ..analyze.diffs.total_changes import TotalChanges
 from . import formats as f
 from .call_rows import call_table
-from .headline import coverage_line, headlines, loss_lines, provenance, runs_line, step_changes, together_lines
+from .headline import coverage_line, headlines, loss_lines, now_line, provenance, runs_line, step_changes, together_lines
 from .model import Recording, Report
 from .outcome_rows import HEADS, NOTE, outcome_lines, outcome_rows
 from .prose import sentence
@@ -95,7 +95,7 @@ def _diff(report: Report) -> list[str]:
     phases = _folded("Phases", table(rows, {"name": "Phase", **heads}, unit_of="before_ns"))
     ops = _folded("Operators", table(ops, {"name": "Operator", **heads}, limit=MOST_ROWS, unit_of="before_ns"))
     calls = _folded("Calls that explain the change", call_table(report.result("call_changes").rows))
-    return [steps, escaped(runs_line(report)), *_outcome(report), phases, calls, ops]
+    return [steps, escaped(runs_line(report)), *_outcome(report), escaped(now_line(report)), phases, calls, ops]
 
 
 def _outcome(report: Report) -> list[str]:

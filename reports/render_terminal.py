@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .call_rows import call_table
-from .headline import Change, coverage_line, headlines, loss_lines, runs_line, step_changes, together_lines
+from .headline import Change, coverage_line, headlines, loss_lines, now_line, runs_line, step_changes, together_lines
 from .model import Report
 from .outcome_rows import OutcomeRow, outcome_lines, outcome_rows
 from .prose import sentence
@@ -97,7 +97,8 @@ def _diff(report: Report, width: int) -> list[RenderableType]:
     phases = table(report.result("phase_changes").rows, heads, unit_of="before_ns")
     calls = call_table(report.result("call_changes").rows)
     runs = Text(runs_line(report), style="dim")
-    return [*steps, runs, Text(""), *_outcome(report), grid(phases, width), Text(""), grid(calls, width), Text("")]
+    now = [Text(now_line(report)), Text("")] if now_line(report) else []
+    return [*steps, runs, Text(""), *_outcome(report), *now, grid(phases, width), Text(""), grid(calls, width), Text("")]
 
 
 def _outcome(report: Report) -> list[RenderableType]:

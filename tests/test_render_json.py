@@ -322,6 +322,7 @@ def test_a_diff_has_the_published_keys(kind: str):
         "outcome",
         "withheld",
         "verdict",
+        "now",
     ]
     assert list(diff) == keys
     keys = {"before_us", "after_us", "change_us", "change_pct", "ci_low_us", "ci_high_us", "speedup", "verdict"}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...capture.errors import MissingData
 from ..analyses.phases import phases
@@ -9,7 +10,7 @@ from ..contents import analyses_for
 from ..findings import Finding, ranked
 from ..joint import Together, together
 from ..proposals import Saving
-from ..run import run
+from ..run import Section, run
 from ..statistics import Interval
 from ..step_time import OTHER
 from ..trace import Trace
@@ -76,10 +77,16 @@ class Outcome:
         return self.decisive.word if self.decisive else None
 
 
+@lru_cache(maxsize=2)  # what limits the second run is told from the same
+def explained(trace: Trace) -> tuple[Section, ...]:
+    """One run by itself."""
+    return run(analyses_for(trace), trace)
+
+
 def outcome(before: Side, after: Side) -> Outcome:
     """What became of the findings of the typical runs, and what was predicted beside what was measured on all."""
     first, second = typical(before), typical(after)
-    old, new = (run(analyses_for(trace), trace) for trace in (first, second))
+    old, new = explained(first), explained(second)
     found = fates(*(ranked(finding for section in sections for finding in section.findings) for sections in (old, new)))
     if not found:
         raise MissingData("Neither run has a finding, so nothing was predicted.")
