@@ -96,8 +96,11 @@ def _numbers(point: ChangePoint) -> Text:
 
 
 def _drifted(found: History, drift: Drift) -> Text:
+    what, words = "The step", ("slower", "faster")
+    if drift.metric != STEP:
+        what, words = f"The peak memory of {_whose(found)}", ("larger", "smaller")
     return Text.of(
-        f"The step drifts: {{size_share}} {'slower' if drift.change_share > 0 else 'faster'} from {{first}} to {{last}}",
+        f"{what} drifts: {{size_share}} {words[drift.change_share < 0]} from {{first}} to {{last}}",
         size_share=abs(drift.change_share), first=run_label(found, drift.first), last=run_label(found, drift.after - 1),
     )  # fmt: skip
 
@@ -147,7 +150,7 @@ def _notes(found: History, last: ChangePoint | Drift | None, told: Sequence[tupl
         yield from _about(found, last)
     others = [point for point in found.changes.points if point is not last]
     yield from (_more(_sentence(found, point), ", p = {p_chance}.", p_chance=point.chance) for point in others[-MOST_TOLD:])
-    yield from (_more(_drifted(found, drift), ", without a jump.") for drift in found.drifts if drift is not last)
+    yield from (_more(_drifted(found, drift), ", without a jump.") for drift in found.changes.drifts if drift is not last)
     if len(others) > MOST_TOLD:
         yield Text.of("{count} more changes, earlier ones, are in the JSON.", count=len(others) - MOST_TOLD)
     if found.breaks:

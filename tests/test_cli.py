@@ -22,7 +22,7 @@ from longpole.reports.render_json import render_json
 # WeasyPrint 70 leaves the colour profile of PDF/A open until it is collected.
 pytestmark = pytest.mark.filterwarnings("ignore:.*sRGB2014.icc:pytest.PytestUnraisableExceptionWarning")
 
-COMMANDS = ["demo", "capture", "report", "diff", "summary", "ops", "doctor"]
+COMMANDS = ["demo", "capture", "report", "diff", "history", "summary", "ops", "doctor"]
 FORMATS = {".html": b"<!doctype html>", ".pdf": b"%PDF-", ".md": b"## ", ".json": b"{"}
 
 

@@ -151,6 +151,14 @@ def test_memory_that_grows_is_told_where_the_step_stays():
     assert lede(runs).startswith("The mean peak is 4.00 GiB in 6 runs before and 5.00 GiB in 6 after: +25 %")
 
 
+def test_memory_that_creeps_is_told_as_a_drift():
+    runs = [measured_run(number, 1000 + number % 3, peak_bytes=2**30 * (100 + number)) for number in range(1, 21)]
+    assert title(runs) == "No change point: 20 runs vary by 0.1 %"
+    assert "The peak memory of the GPUs drifts: 19 % larger from run 1 (c010000) to run 20 (c200000), without a jump." in notes(
+        runs
+    )
+
+
 def test_runs_without_marked_steps_are_said_to_be_that():
     runs = [measured_run(number, 100, {"Steps marked": False}) for number in (1, 2)]
     assert "Runs without marked steps count their whole recording as one step." in notes(runs)
