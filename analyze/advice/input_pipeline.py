@@ -25,7 +25,7 @@ REGULAR = 0.8  # of the distances between late batches
 CHEAPER = 0.5  # of the wait goes, it is guessed, where loading itself must become cheaper
 NO_CORES = "This recording does not tell whether the machine has free cores for more workers"
 ALL_TAKEN = "No core of the machine is free for more workers"
-SOON_HERE = "A batch's way from a worker takes about as long as it is waited for now"
+SOON_HERE = "With num_workers a batch's way from its worker takes about as long as it is waited for now"
 MAKE_CHEAPER = (
     "make a batch cheaper: decode, resize and tokenize once and store the result, fetch whole batches (__getitems__) instead of "
     "single items, move augmentation to the GPU"
