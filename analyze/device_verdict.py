@@ -197,7 +197,7 @@ def _span(steps: Steps, buckets: Buckets | None) -> Text:
 
 def _waiting(bound: str, found: IdleCauses | None) -> list[Text]:
     """Where nothing explains that a GPU idles: for how long the work that it runs next is launched already."""
-    if bound != UNKNOWN or found is None or found.queued_ns < MAIN_SHARE * found.idle_ns:
+    if bound != UNKNOWN or found is None or found.queued_ns < max(1, MAIN_SHARE * found.unexplained_ns):
         return []
     text = "For {queued_ns} of its idle time the next work is launched already: it waits for another rank, or for work that "
     return [Text(text + "the file lacks.", {"queued_ns": found.queued_ns})]

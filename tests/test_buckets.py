@@ -55,15 +55,23 @@ def test_a_slow_step_is_told_by_what_grew_most_in_it():
 def test_of_several_gpus_the_whole_is_their_mean():
     found = buckets(make_trace([step(1, 0, 100)], [kernel("a", 0, 100), kernel("b", 0, 50, device=1)]))
     assert means(found) == {"compute:other": 75, "idle:other": 25}
-    assert found.measures == {
-        "step_buckets_ns": {0: {"compute:other": 100_000, "idle:other": 0}, 1: {"compute:other": 50_000, "idle:other": 50_000}}
-    }
+    assert found.measures["step_buckets_ns"] == {
+        0: {"compute:other": 100_000, "idle:other": 0}, 1: {"compute:other": 50_000, "idle:other": 50_000},
+    }  # fmt: skip
 
 
 def test_the_measure_of_one_gpu_is_by_bucket():
+    parts = {"compute:other": 100_000}
     assert buckets(make_trace([step(1, 0, 100)], [kernel("a", 0, 100)])).measures == {
-        "step_buckets_ns": {"compute:other": 100_000}
-    }
+        "step_buckets_ns": parts, "between_steps_ns": 0, "step_period_ns": 100_000, "period_buckets_ns": parts,
+    }  # fmt: skip
+
+
+def test_the_measure_that_the_verdict_weighs_blames_nobody_for_work_that_is_launched():
+    work = [kernel("a", 60, 100, correlation=1)]
+    found = buckets(make_trace([step(1, 0, 100)], [launch(1, 0, 10)], work)).measures
+    assert found["step_buckets_ns"] == {"compute:other": 40_000, "idle:launch": 20_000, "idle:host": 40_000}
+    assert found["period_buckets_ns"] == {"compute:other": 40_000, "idle:launch": 20_000, "idle:other": 40_000}
 
 
 def test_the_json_tells_the_buckets_in_microseconds_for_each_step_too():
@@ -115,3 +123,18 @@ def test_the_caption_names_exposed_work_and_what_runs_after_the_last_step():
 def test_without_steps_the_bar_is_of_the_recording():
     text = captions(make_trace([op("a", 0, 100)], [kernel("gemm", 0, 60), kernel("gemm", 0, 20, device=1)]))["buckets"]
     assert text == "Of a 100 us recording each of 2 GPUs, on average, computes 40 % and idles 60 % (for other reasons)."
+
+
+def test_what_passes_between_steps_is_a_measure_where_it_is_no_small_part():
+    marks = [step(1, 0, 100), step(2, 150, 250)]
+    found = buckets(make_trace(marks, [launch(1, 150, 155), kernel("a", 0, 100), kernel("b", 160, 250, correlation=1)])).measures
+    assert (found["between_steps_ns"], found["step_period_ns"]) == (50_000, 150_000)
+    assert found["period_buckets_ns"] == {"compute:other": 90_000, "idle:launch": 20_000, "idle:other": 40_000}
+    close = [step(1, 0, 100), step(2, 104, 204)]
+    assert buckets(make_trace(close, [kernel("a", 0, 100)])).measures["between_steps_ns"] == 0
+
+
+def test_gpus_that_take_turns_are_a_measure():
+    work = [kernel("a", 10, 50, correlation=1), kernel("b", 50, 90, device=1, correlation=2)]
+    found = buckets(make_trace([step(1, 0, 100)], [launch(1, 0, 5), launch(2, 6, 10)], work)).measures
+    assert found["gpu_turns_share"] == {0: 0, 1: 0.3}

@@ -94,6 +94,7 @@ def of_run(summary: dict[str, Any]) -> Known:
     by_kind = [sum(us for name, us in in_buckets.items() if name.startswith(kind)) for kind in ("compute", "idle")]
     known.times_us += [*in_buckets.values()]
     known.per_cent += [us / mean * 100 for us in (*in_buckets.values(), *by_kind)]
+    known.per_cent += [us / measures["step_period_us"] * 100 for us in measures.get("period_buckets_us", {}).values()]
     if "unprofiled_step_median_us" in measures:
         known.plain.append(measures["step_median_us"] / measures["unprofiled_step_median_us"])
     selves = {name: us / measures["step_count"] for name, us in measures["step_self_us"].items()}

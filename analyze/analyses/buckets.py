@@ -33,9 +33,10 @@ class Buckets:
     `slow`: of the outliers among them, the slowest: name; step_ns; then against the median of all those steps change_ns, and the
     label of the bucket that grew most with its lead_change_ns.
 
-    `periods`: of each device the buckets of a step with the time before it, which is part of no step: device; kind; of;
-    period_share (of `period_ns`, the mean from the end of one step to the end of the next; where that time is a small part, the
-    mean step). `turns_share`: by device, of that the idle time of cause `other` in which another GPU computes.
+    `periods`: what the verdict weighs: of each device the buckets of a step with the time before it, which is part of no step,
+    idle time by what it is blamed on (gap_causes): device; kind; of; bucket; label; mean_ns; period_share (of `period_ns`, the
+    mean from the end of one step to the end of the next; where that time is a small part, the mean step). `turns_share`: by
+    device, of that the idle time of cause `other` in which another GPU computes.
 
     `counted`: how many steps count; `gaps`: why those that cannot be told are left out. `after_ns`: as in StepBuckets.
     """
@@ -76,8 +77,15 @@ class Buckets:
 
     @property
     def measures(self) -> Mapping[str, Any]:
+        if not self.told:
+            return {}
         by_bucket = {device: dict(zip(r["bucket"], r["mean_ns"], strict=True)) for device, r in self.rows.groupby("device")}
-        return {"step_buckets_ns": of_devices(by_bucket)} if self.told else {}
+        turns = {"gpu_turns_share": of_devices(self.turns_share)} if any(self.turns_share.values()) else {}
+        blamed = {device: dict(zip(r["bucket"], r["mean_ns"], strict=True)) for device, r in self.periods.groupby("device")}
+        return {
+            "step_buckets_ns": of_devices(by_bucket), "between_steps_ns": self.between_ns, "step_period_ns": self.period_ns,
+            "period_buckets_ns": of_devices(blamed), **turns,
+        }  # fmt: skip
 
     @property
     def withheld(self) -> Mapping[str, str]:
@@ -158,9 +166,10 @@ def _with_time_before(found: StepBuckets, counted: Mask) -> pd.DataFrame:
 
 
 def _periods(table: pd.DataFrame, period_ns: float) -> pd.DataFrame:
-    shares = table.groupby(level="device").mean() / period_ns
-    rows = [(device, *column, shares.at[device, column]) for device in shares.index for column in table.columns]
-    return pd.DataFrame(rows, columns=["device", "kind", "of", "period_share"])
+    means, labels = table.groupby(level="device").mean(), _labels(table)
+    rows = [(device, *of, bucket_name(*of), name, means.at[device, of]) for device in means.index for of, name in labels.items()]
+    found = pd.DataFrame(rows, columns=["device", "kind", "of", "bucket", "label", "mean_ns"])
+    return found.assign(period_share=found["mean_ns"] / period_ns)
 
 
 def _whole(rows: pd.DataFrame, step_ns: float) -> pd.DataFrame:

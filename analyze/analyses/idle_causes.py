@@ -1,12 +1,14 @@
 """Why does the GPU idle: what is the thread doing that launches the next work?"""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ...capture.errors import MissingData
-from ..gap_causes import CAUSES, IdleTime, idle_time
+from ..gap_causes import CAUSES, OTHER, IdleTime, idle_time
 from ..gpu_gaps import idle_withheld
 from ..grouping import group_sums
 from ..trace import Ints, Trace
@@ -17,13 +19,19 @@ class IdleCauses:
     """`rows`: one per (device, cause), by device, the longest first: device; cause; idle_ns; idle_share (of the device's idle
     time, NaN where it has none); longest_ns (the most in one gap). The causes of a device add up to its idle time.
 
-    `gap_count`, `idle_ns`: over all devices; `queued_ns`: of that, what passes after the work that ends the gap was launched.
+    `gap_count`, `idle_ns`: over all devices; `queued_ns`: of that, what passes after the work that ends the gap was launched;
+    `unexplained_ns`: and all that is blamed on nothing (gap_causes).
     """
 
     rows: pd.DataFrame
     gap_count: int
     idle_ns: int
     queued_ns: int
+    unexplained_ns: int
+
+    @property
+    def measures(self) -> Mapping[str, Any]:
+        return {"queued_idle_ns": self.queued_ns}
 
 
 def idle_causes(trace: Trace) -> IdleCauses:
@@ -35,7 +43,7 @@ def idle_causes(trace: Trace) -> IdleCauses:
     found = idle_time(trace)
     tables = [_device(int(device), _in_gaps(found, int(device))) for device in np.unique(trace.device.device)]
     rows, gap_count = pd.concat(tables, ignore_index=True), len(np.unique(found.gap))
-    return IdleCauses(rows, gap_count, int(found.by_cause.sum()), int(found.queued.sum()))
+    return IdleCauses(rows, gap_count, int(found.by_cause.sum()), int(found.queued.sum()), int(found.blamed[OTHER].sum()))
 
 
 def _in_gaps(found: IdleTime, device: int) -> Ints:
