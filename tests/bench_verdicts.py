@@ -29,7 +29,7 @@ def row(path: Path) -> tuple[str, ...]:
 def parts(report: Report) -> str:
     buckets, phases = report.result("buckets"), report.result("phases")
     if buckets is not None and buckets.told:
-        shares = buckets.whole.groupby(["kind", "label"], sort=False)["step_share"].sum().reset_index(level=0, drop=True)
+        shares = buckets.periods.groupby("label", sort=False)["period_share"].mean()  # of all GPUs
     elif phases is not None and phases.marked:
         shares = phases.ranked.set_index("phase")["phase_share"]
     else:
