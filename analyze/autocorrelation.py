@@ -32,11 +32,27 @@ def _cautious(correlation: Floats, error: float) -> Floats:
     return np.clip(correlation + more, 0, MOST)
 
 
-def typical(sides: Sequence[Floats]) -> float:
-    """Phi of the median column: what slows the machine down slows many columns, and many tell it better than one."""
+def passed_on_by_many(sides: Sequence[Floats], lags: int) -> Floats:
+    """The same of many columns, which tell it together: each column's own autocorrelation is drawn towards the median one.
+
+    What slows the machine down slows many columns. A column's own counts as far as columns differ by more than chance (empirical
+    Bayes: Efron & Morris 1973), and then with the error that is left added.
+    """
+    told = [_drawn_together(sides, lag) ** (1 / lag) for lag in range(1, min(lags, MOST_LAGS) + 1)]
+    return np.minimum(np.max(told, axis=0), most_phi(min(map(len, sides))))
+
+
+def _drawn_together(sides: Sequence[Floats], lag: int) -> Floats:
+    own = correlation(sides, lag)
     varying = np.any([np.ptp(side, axis=0) > 0 for side in sides], axis=0)
-    phi = correlation([side[:, varying] for side in sides], 1)
-    return float(np.clip(np.median(phi), 0, most_phi(min(map(len, sides))))) if len(phi) else 0.0
+    if not varying.any():
+        return own
+    steps = np.mean([len(side) for side in sides])
+    error = steps / (steps - BIAS) / np.sqrt(sum(map(len, sides)))
+    median, spread = np.median(own[varying]), np.var(own[varying])
+    counts = max(0.0, 1 - error**2 / spread) if spread else 0.0
+    likely, left = median + counts * (own - median), error * np.sqrt(counts)
+    return np.where(varying & (likely > left), np.clip(likely + left, 0, MOST), 0.0)
 
 
 @lru_cache(maxsize=64)

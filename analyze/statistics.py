@@ -12,7 +12,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .autocorrelation import passed_on, repetition, typical, underestimate
+from .autocorrelation import passed_on, passed_on_by_many, repetition, underestimate
 from .relabelling import can_tell, chance_of_any, chance_of_each
 from .student import student_chance, student_quantile
 
@@ -209,13 +209,17 @@ def _mean_variance(units: Floats, steps: int, phi: Floats) -> tuple[Floats, Floa
 
 
 def _phi(sides: Sequence[Floats]) -> Floats:
-    fewest = min(map(len, sides))
-    return passed_on(sides, _group_size(fewest)) if fewest >= CORRELATED_STEPS else np.zeros(sides[0].shape[1])
+    return _told(sides, passed_on)
 
 
 def _phi_of_many(sides: Sequence[Floats]) -> Floats:
-    """Each column's own phi, and no less than the typical one."""
-    return np.maximum(_phi(sides), typical(sides)) if min(map(len, sides)) >= CORRELATED_STEPS else _phi(sides)
+    return _told(sides, passed_on_by_many)
+
+
+def _told(sides: Sequence[Floats], of: Callable[[Sequence[Floats], int], Floats]) -> Floats:
+    """Phi of each column, from as many lags as a group has steps."""
+    fewest = min(map(len, sides))
+    return of(sides, _group_size(fewest)) if fewest >= CORRELATED_STEPS else np.zeros(sides[0].shape[1])
 
 
 def _median_variance(values: Floats) -> float:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated_steps import deviations
 
-from longpole.analyze.autocorrelation import MOST, correlation, most_phi, passed_on, repetition, typical, underestimate
+from longpole.analyze.autocorrelation import MOST, correlation, most_phi, passed_on, passed_on_by_many, repetition, underestimate
 
 PHI = st.floats(0, 0.9)
 
@@ -59,7 +59,7 @@ def test_of_many_steps_phi_is_found():
     random = np.random.default_rng(1)
     sides = [deviations(random, 2000, 3, phi=0.6) for _ in range(2)]
     assert passed_on(sides, 1) == pytest.approx([0.6] * 3, abs=0.06)
-    assert typical(sides) == pytest.approx(0.6, abs=0.05)
+    assert passed_on_by_many(sides, 1) == pytest.approx([0.6] * 3, abs=0.06)
 
 
 def test_what_chance_alone_says_of_independent_steps_is_taken_for_chance():
@@ -90,4 +90,20 @@ def test_however_alike_steps_are_a_side_counts_for_two():
 def test_columns_that_do_not_vary_say_nothing():
     sides = [np.ones((10, 2)), np.ones((10, 2))]
     assert passed_on(sides, 1).tolist() == [0, 0]
-    assert typical(sides) == 0
+    assert passed_on_by_many(sides, 1).tolist() == [0, 0]
+
+
+def test_of_many_columns_what_one_of_them_says_by_chance_is_taken_for_what_most_say():
+    random = np.random.default_rng(1)
+    alike = [deviations(random, 10, 500, phi=0.5) for _ in range(2)]
+    alone, together = passed_on(alike, 1), passed_on_by_many(alike, 1)
+    assert together.std() < alone.std() / 2
+    assert together.mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_columns_that_do_differ_keep_their_own():
+    random = np.random.default_rng(1)
+    sides = [np.hstack([random.normal(size=(200, 80)), deviations(random, 200, 20, phi=0.8)]) for _ in range(2)]
+    found = passed_on_by_many(sides, 1)
+    assert found[80:] == pytest.approx([0.8] * 20, abs=0.15)
+    assert found[:80].mean() < 0.1
