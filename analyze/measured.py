@@ -18,6 +18,7 @@ from .diffs.launched_work import launched_work
 from .facts import Facts, facts
 from .forms import form
 from .statistics import Floats
+from .step_marks import left_out, settled
 from .step_time import step_time
 from .trace import Trace
 
@@ -43,8 +44,8 @@ class Metric:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRun:
-    """`name`: base name or title; `captured_at`: UTC, ISO 8601, where a bundle tells; `set_aside`: steps that do not count, each
-    with its reason; `sha256`: of the files that were read.
+    """`name`: base name or title; `captured_at`: UTC, ISO 8601, where a bundle tells; `set_aside`: steps that do not count, a
+    first one that still warms up among them, each with its reason; `sha256`: of the files that were read.
     """
 
     name: str
@@ -63,15 +64,16 @@ def measured(trace: Trace, more: Sequence[str] = ()) -> MeasuredRun:
     """
     if form(trace) != "pytorch":
         raise MissingData(f"{trace.source.path} holds no single steps to compare; name a bundle or a trace of torch.profiler.")
-    found = {name: metric for name in _usual(trace) if (metric := _or_none(trace, name)) is not None}
-    found |= {name: metric_of(trace, name) for name in more}
+    compared = settled(trace)
+    found = {name: metric for name in _usual(compared) if (metric := _or_none(compared, name)) is not None}
+    found |= {name: metric_of(compared, name) for name in more}
     manifest = trace.manifest
     return MeasuredRun(
         name=manifest.title if manifest else trace.source.files[0].name,
         captured_at=manifest.captured_at if manifest else None,
         facts=facts(trace),
         metrics=found,
-        set_aside=_set_aside(trace),
+        set_aside={step.name: step.why for step in left_out(trace)},
         sha256=tuple(file.sha256 for file in trace.source.files),
         commit=str(manifest.program["git_commit"]) if manifest and manifest.program.get("git_commit") else None,
     )
@@ -165,10 +167,3 @@ def _unprofiled(trace: Trace) -> Metric:
     if not times:
         raise MissingData("Steps without the profiler were not timed; capture with longpole.capture.record().")
     return Metric("ns", np.array(times, np.float64))
-
-
-def _set_aside(trace: Trace) -> dict[str, str]:
-    """Steps that are not counted, and leading ones that stand out."""
-    rows = steps(trace).rows
-    left = rows[~rows["counted"]]
-    return {str(row["name"]): "cut off or not whole" if row["partial"] else "of another kind" for row in left.to_dict("records")}

@@ -24,6 +24,12 @@ def test_a_run_is_measured_in_what_it_recorded():
     }
 
 
+def test_a_first_step_that_still_warms_up_is_set_aside():
+    found = measured(make_trace(loop([400, 100, 110, 105], lambda a, b: [op("aten::mm", a, b)])))
+    assert found.metrics["step_us"].values.tolist() == [100_000, 110_000, 105_000]
+    assert found.set_aside == {"ProfilerStep#0": "still warming up"}
+
+
 def test_a_gpu_run_is_measured_by_its_gpus_too():
     """A kernel of 30 µs in each step of 100."""
     starts = range(0, 300, 100)
