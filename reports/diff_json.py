@@ -14,7 +14,8 @@ from ..analyze.diffs.outcome import Comparison, Outcome
 from ..analyze.diffs.outcome_text import outcome_text
 from ..analyze.diffs.step_change import StepChange
 from ..analyze.diffs.total_changes import TotalChanges
-from .measures import Json, pct, us
+from ..analyze.findings import Verdict
+from .measures import Json, json_name, pct, told, us
 from .model import Report
 from .prose import sentence
 from .run_json import source_of, verdict_of
@@ -48,8 +49,14 @@ def difference(report: Report) -> Json:
         **_outcome(report.result("outcome")),
         "withheld": {} if step else {"step": " ".join(dict.fromkeys(r.withheld for r in report.recordings if r.withheld))},
         "verdict": verdict_of(report),
-        "now": None if report.now is None else {"bound": report.now.bound, "sentence": sentence(report.now.sentence)},
+        "now": _now(report.now) if report.now else None,
     }
+
+
+def _now(verdict: Verdict) -> Json:
+    """What limits the step of the second side, with the figures of the sentence."""
+    figures = {json_name(name): told(name, value) for name, value in verdict.sentence.values.items()}
+    return {"bound": verdict.bound, "sentence": sentence(verdict.sentence), "figures": figures}
 
 
 def _step_counts(step: StepChange | None, totals: TotalChanges | None) -> Json:

@@ -18,6 +18,7 @@ from ..analyze.statistics import Interval
 from ..analyze.step_marks import LeftOut
 from . import formats as f
 from .model import Recording, Report
+from .prose import sentence
 from .saving_words import no_more
 
 MOST_NAMED = 3  # steps
@@ -293,11 +294,7 @@ def loss_lines(report: Report) -> list[str]:
 
 def now_line(report: Report) -> str:
     """Of a diff, what limits the step now; empty where that is not told."""
-    return (
-        f"What limits the step now: it is {report.now.tag}; a report on the second run says why."
-        if report.now and report.told
-        else ""
-    )
+    return f"What limits the step now: {sentence(report.now.sentence)}." if report.now and report.told else ""
 
 
 def runs_line(report: Report) -> str:

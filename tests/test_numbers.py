@@ -142,7 +142,7 @@ def add_up(known: Known, times_us: Iterable[float]) -> None:
 
 def of_diff(diff: dict[str, Any], sides: list[dict[str, Any]]) -> Known:
     known, step = Known(), diff["step"]
-    for part in (step, diff["unprofiled"] or {}, *diff["rows"]):
+    for part in (step, diff["unprofiled"] or {}, *diff["rows"], (diff["now"] or {}).get("figures", {})):
         for name, value in part.items():
             kind = known.times_us if name.endswith("_us") else known.per_cent if name.endswith("_pct") else known.plain
             kind.extend(numbers(value))
