@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 DETECTED = 1.0  # standard errors of an autocorrelation: what is below is taken for chance, as of few steps most of it is
 CAUTION = 0.5  # standard errors added to a detected one: one that is too small claims too much
 MOST = 0.97  # of phi: beyond, fifty steps say no more than one
-LEAST_TOLD = 2  # independent steps that a side counts for, however alike its steps are, or no change could ever be told
+LEAST_TOLD = 3  # independent steps that a side counts for, however alike its steps: of 2 the interval of any mean is absurd
 BIAS = 3.0  # autocorrelations are estimated too small by (1 + 3 phi) ÷ steps, as the mean is estimated too: Marriott & Pope 1954
 MOST_LAGS = 3  # weak bursts, and steps that repeat every other time, show beyond the next step
 

@@ -59,7 +59,7 @@ def _rare(t: Floats, chance: float, least: int) -> Floats:
 
 def _dealt(before: Floats, after: Floats) -> Iterator[Floats]:
     """|t| of some deals after others: (deals × columns)."""
-    values = np.concatenate(sorted((before, after), key=len))
+    values = np.concatenate(sorted((before, after), key=_order))
     apart = values - values.mean(axis=0)
     largest = np.abs(apart).max(axis=0)
     values = apart / np.where(largest > NOTHING * np.abs(values).max(axis=0), largest, math.inf)
@@ -67,6 +67,11 @@ def _dealt(before: Floats, after: Floats) -> Iterator[Floats]:
     size = max(1, BLOCK_VALUES // max(values.shape))
     for first in range(0, len(deals), size):
         yield _abs_t(deals[first : first + size], values)
+
+
+def _order(side: Floats) -> tuple[int, bytes]:
+    """The smaller side first; of equal ones always the same, so that what is drawn does not depend on which came before."""
+    return len(side), side.tobytes()
 
 
 @lru_cache(maxsize=8)  # small, and the same for every table of a comparison

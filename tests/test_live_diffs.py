@@ -18,9 +18,9 @@ gymnasium = pytest.importorskip("gymnasium")
 
 from longpole.reports.cli import cli  # noqa: E402
 
-PACE_S = 0.06
+PACE_S = 0.15
 STEP_S = PACE_S + 0.003  # what a step takes about
-RUNS, STEPS = 6, 10
+RUNS, STEPS = 6, 6
 VARIANTS: tuple[Variant, ...] = ("before", "after")
 
 
