@@ -49,6 +49,12 @@ class StepPaths:
         return tree_sum(self.parent, self.self_ns)
 
     @cached_property
+    def total_per_step(self) -> Ints:
+        """(steps, nodes): the same in each step."""
+        cells = group_sums(self.step.astype(np.int64) * len(self.name) + self.node, self.ns, self.steps_count * len(self.name))
+        return np.array([tree_sum(self.parent, own) for own in cells.reshape(self.steps_count, -1)])
+
+    @cached_property
     def _by_parent(self) -> tuple[Ids, Ids]:
         order = np.argsort(self.parent, kind="stable")
         return order, self.parent[order]

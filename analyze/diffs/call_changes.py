@@ -7,7 +7,7 @@ until it spreads.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -29,6 +29,7 @@ LOOK_AHEAD = 8  # calls inwards, for what a call that one recording lacks may on
 WRAPPED_SHARE = 0.5  # of the time of such a call, at least, is what it was put around
 OWN = "(in the step itself)"
 REST = "(everything else)"
+BEFORE, AFTER = 0, 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,8 @@ def rows_of(before: StepPaths, after: StepPaths) -> pd.DataFrame:
     aligned = Alignment(before, after)
     lowest, split = lowest_calls(aligned)
     found = [*lowest, _joined(OWN, split), _others(aligned, split)]
-    rows = changes(*([_per_step(paths, [call.nodes[side] for call in found])] for side, paths in enumerate((before, after))))
+    rows = changes(*([_per_step(aligned, found, side)] for side in (BEFORE, AFTER)))
+    rows = rows[rows["name"] < len(found)]
     is_rest = rows["name"] == len(found) - 1
     rows = pd.concat([rows[~is_rest], rows[is_rest]], ignore_index=True)
     own = [found[place] for place in rows["name"]]
@@ -91,11 +93,12 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """Paths of two recordings, aligned where it is asked for."""
+    """Paths of two recordings, aligned where it is asked for. `levels`: what was, by the nodes of the call around it."""
 
     before: StepPaths
     after: StepPaths
     step: Call = Call(Match((REST,), (REST,)), (ROOT,), (ROOT,))
+    levels: dict[tuple[tuple[int, ...], tuple[int, ...]], list[Call]] = field(default_factory=dict)
 
     def times(self, call: Call) -> tuple[float, float]:
         """Mean ns per step, before and after, with all that is inside."""
@@ -118,6 +121,11 @@ class Alignment:
         A call that only one side has, and that was only put around what the other has, is passed over: what is inside it stands
         in its place.
         """
+        if call.nodes not in self.levels:
+            self.levels[call.nodes] = self._aligned(call)
+        return self.levels[call.nodes]
+
+    def _aligned(self, call: Call) -> list[Call]:
         old, new = _Level(self.before, call.before), _Level(self.after, call.after)
         while True:
             found = matches(old.names, new.names)
@@ -126,7 +134,7 @@ class Alignment:
             if not (new.unwrapped(come, lost) or old.unwrapped(lost, come)):
                 break
         calls = [Call(match, old.nodes_of(match.before), new.nodes_of(match.after)) for match in found]
-        return sorted(calls, key=lambda one: -abs(self.change_ns(one)))
+        return sorted(calls, key=lambda one: (-abs(self.change_ns(one)), one.match.name))
 
 
 class _Level:
@@ -244,9 +252,25 @@ def _mean(paths: StepPaths, ns: Ids, nodes: Sequence[int]) -> float:
     return int(ns[list(nodes)].sum()) / paths.steps_count
 
 
-def _per_step(paths: StepPaths, calls: Sequence[Sequence[int]]) -> pd.DataFrame:
-    """A row for each step, a column for each call that it has, by its place: ns of its nodes that are in no call before it."""
+def _per_step(aligned: Alignment, calls: Sequence[Call], side: int) -> pd.DataFrame:
+    """A row for each step, a column for each call that it has, by its place: ns of its nodes that are in no call before it.
+
+    Behind them a column for each other call that was looked at: the calls were chosen among these by how much they changed, so
+    they are judged among these.
+    """
+    paths = (aligned.before, aligned.after)[side]
+    nodes = [call.nodes[side] for call in calls]
     part = np.full(len(paths.name), -1)
-    for place in reversed(range(len(calls))):
-        part[list(calls[place])] = place
-    return paths.per_step(part, len(calls))[[place for place, nodes in enumerate(calls) if nodes]]
+    for place in reversed(range(len(nodes))):
+        part[list(nodes[place])] = place
+    table = paths.per_step(part, len(nodes))[[place for place, own in enumerate(nodes) if own]]
+    beside = {
+        len(nodes) + place: paths.total_per_step[:, list(call.nodes[side])].sum(1) for place, call in _beside(aligned, calls)
+    }
+    return pd.concat([table, pd.DataFrame(beside, index=table.index)], axis=1)
+
+
+def _beside(aligned: Alignment, calls: Sequence[Call]) -> Iterator[tuple[int, Call]]:
+    """The calls that were looked at and not taken, with their place."""
+    taken = {call.nodes for call in calls}
+    yield from enumerate(call for level in aligned.levels.values() for call in level if call.nodes not in taken)
