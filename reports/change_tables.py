@@ -10,7 +10,7 @@ from .tables import TableView, clipped, table
 BEFORE_AFTER = {"before_ns": "Before", "after_ns": "After", "change_ns": "Change"}
 INTERVAL = {"low_change_ns": "95 % from", "high_change_ns": "to"}
 VERDICT = {"status": "Verdict"}
-MOST_ROWS = {"html": 200, "pdf": 5}  # in print few enough for two pages of a usual pair; whole tables are in the JSON
+MOST_ROWS = 200  # whole tables are in the JSON
 
 
 @dataclass(frozen=True)

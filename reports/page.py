@@ -54,10 +54,13 @@ FIGURE_NOTES = {  # how to read each figure of page one of a run, in their order
 EARLIEST_NS = 10**18  # 2001: an origin below this is no absolute time but that of a file without one
 
 
-def page(report: Report, medium: Medium) -> tuple[str, dict[str, Chart]]:
-    """The page as text. In HTML it is whole; for the PDF style, fonts and charts come from `pdf_style` and the charts."""
+def page(report: Report, medium: Medium, change_rows: int = MOST_ROWS) -> tuple[str, dict[str, Chart]]:
+    """The page as text. In HTML it is whole; for the PDF style, fonts and charts come from `pdf_style` and the charts.
+
+    `change_rows`: at most so many in each table of what changed.
+    """
     charts, captions = figures(report, medium)
-    context = {"charts": charts, "captions": captions, **_context(report, medium)}
+    context = {"charts": charts, "captions": captions, "most_changes": change_rows, **_context(report, medium)}
     return rendered(f"{report.kind}.html.j2", medium, context), charts
 
 
@@ -125,7 +128,6 @@ def _environment(pdf: bool) -> jinja2.Environment:
         "pdf": pdf, "narrow": formats.NARROW, "table": tables.table, "colour": VERDICT_COLOURS, "limits": _limits(),
         "interval": formats.interval, "legacy_note": LEGACY_NOTE, "change_table": change_table, "fate_rows": fate_rows,
         "call_view": call_view, "change_view": change_view, "memory_view": memory_view,
-        "most_changes": MOST_ROWS["pdf" if pdf else "html"],
         "quality_line": quality_line, "no_more": no_more, "excerpt_line": excerpt_line, "bound_names": BOUND_NAMES,
     }  # fmt: skip
     return environment

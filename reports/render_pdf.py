@@ -15,6 +15,8 @@ from .render_json import render_json
 from .svg import PDF
 
 VARIANT = "pdf/a-3a"  # tagged, fonts embedded, attachments allowed
+DIFF_PAGES = 2  # a print that a reviewer reads
+DIFF_ROWS = (5, 3, 2)  # of each table of a diff in print; whole tables are in the JSON
 INSTALL = {
     "Linux": "`apt install libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0` (or the same of your distribution)",
     "Darwin": "`brew install pango`",
@@ -24,18 +26,38 @@ INSTALL = {
 
 def render_pdf(report: Report) -> bytes:
     """The same page as the HTML, set for paper; the numbers are attached as JSON. RenderError without Pango."""
-    text, charts = page(report, PDF)
-    return pdf_of(text, charts, created(report), render_json(report))
+    return _written(
+        _laid_out_short(report) if report.kind == "diff" else _laid_out(*page(report, PDF)), created(report), render_json(report)
+    )
 
 
 def pdf_of(text: str, charts: dict[str, Chart], when: datetime | None, json: bytes) -> bytes:
     """A page, its charts, when what it tells was captured, and the numbers to attach -> the file. RenderError without Pango."""
+    return _written(_laid_out(text, charts), when, json)
+
+
+def _laid_out_short(report: Report) -> Any:
+    """With as many rows a table as fit on two pages, and the fewest where none do."""
+    for rows in DIFF_ROWS:
+        document = _laid_out(*page(report, PDF, rows))
+        if len(document.pages) <= DIFF_PAGES or rows == DIFF_ROWS[-1]:
+            return document
+    raise AssertionError("there is a last number of rows")
+
+
+def _laid_out(text: str, charts: dict[str, Chart]) -> Any:
+    """WeasyPrint's document."""
     weasyprint = import_weasyprint()
     fetcher = _fetcher(charts)
     fonts = weasyprint.text.fonts.FontConfiguration()
     style = weasyprint.CSS(string=pdf_style(), font_config=fonts, url_fetcher=fetcher)
     html = weasyprint.HTML(string=text, url_fetcher=fetcher, base_url="report:/")
-    document = html.render(stylesheets=[style], font_config=fonts, pdf_variant=VARIANT)
+    return html.render(stylesheets=[style], font_config=fonts, pdf_variant=VARIANT)
+
+
+def _written(document: Any, when: datetime | None, json: bytes) -> bytes:
+    """The file, with the numbers attached."""
+    weasyprint = import_weasyprint()
     when = when or datetime.fromtimestamp(0, UTC)  # the default would be now
     numbers = weasyprint.Attachment(
         string=json, name="summary.json", description="All numbers of this report",

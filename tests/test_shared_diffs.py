@@ -3,9 +3,11 @@
 import csv
 import json
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from pypdf import PdfReader
 from shared_data import SHARED, shared_trace
 
 from longpole.analyze.diffs import diffs_for
@@ -15,6 +17,7 @@ from longpole.analyze.diffs.step_change import step_change
 from longpole.analyze.run import run
 from longpole.reports.model import diff_report
 from longpole.reports.render_json import render_json
+from longpole.reports.render_pdf import render_pdf
 
 PAIRS = [
     ("hta_control", "hta_test"),  # eager against compiled, one GPU model against another
@@ -103,3 +106,11 @@ def test_a_run_against_itself_has_no_changed_row(shared: Path):
     told = json.loads(render_json(diff_report(run(diffs_for([trace], [trace]), [trace], [trace]), [trace], [trace])))
     assert {row["status"] for row in told["rows"]} == {"within_noise"}
     assert all(row["kernels_removed"] == row["kernels_added"] == [] for row in told["device_time_by_op"])
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # WeasyPrint leaves its colour profile open
+def test_the_print_of_a_diff_with_stacks_memory_and_a_gpu_has_two_pages(shared: Path):
+    old, new = (shared_trace(f"traces/{name}.json.gz") for name in ("h100_bert", "h100_falconsai"))
+    report = diff_report(run(diffs_for([old], [new]), [old], [new]), [old], [new], anyway=True)
+    assert {section.name for section in report.sections if section.result} >= {"module_changes", "memory_changes", "call_changes"}
+    assert len(PdfReader(BytesIO(render_pdf(report))).pages) == 2
