@@ -44,9 +44,10 @@ class Outcome:
     ended_early: HealthNote | None
     unprofiled_core: CoreTime | None = None
     loader_workers: int | None = None
+    notes: tuple[HealthNote, ...] = ()
 
 
-def write_bundle(staging: Staging, plan: Plan, window: Window, about: About, outcome: Outcome) -> None:
+def write_bundle(staging: Staging, plan: Plan, window: Window, about: About, outcome: Outcome) -> Manifest:
     """Make every file in the hidden folder, then publish them; CaptureError when the trace holds no step at all."""
     if window.lost:
         raise CaptureError("Another PyTorch profiler took the recorded events away; take it out of the loop.")
@@ -56,7 +57,7 @@ def write_bundle(staging: Staging, plan: Plan, window: Window, about: About, out
         raise CaptureError("The trace holds none of the steps; take other profilers out of the loop and record again.")
     options = options_of(plan, window, outcome)
     snapshots, snapshot_notes = snapshot_files(staging.hidden, window, check.events, options)
-    notes = [*trace_notes(check, plan, window, outcome), *snapshot_notes]
+    notes = [*trace_notes(check, plan, window, outcome), *snapshot_notes, *outcome.notes]
     manifest = Manifest(
         title=about.title,
         captured_at=about.captured_at,
@@ -75,6 +76,7 @@ def write_bundle(staging: Staging, plan: Plan, window: Window, about: About, out
     publish(staging)
     if check.problem is not None and check.problem.code == "trace_invalid":
         raise CaptureError(f"{check.problem.message} What was recorded is kept in {staging.folder}.")
+    return manifest
 
 
 def packed(export: Path, trace: Path) -> Path:

@@ -15,9 +15,10 @@ from typing import Any
 
 from .errors import BundleError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # History of the format:
 #   1  first format
+#   2  unprofiled_after_step_ns
 MANIFEST_NAME = "manifest.json"
 
 
@@ -53,7 +54,8 @@ class Manifest:
     """What a trace does not say about itself.
 
     `machine`, `versions`, `options` and `program` are flat: string keys; strings, numbers, booleans or None as values.
-    `unprofiled_step_ns` are wall times of whole steps measured before the profiler was started, in the order they ran.
+    `unprofiled_step_ns` are wall times of whole steps measured before the profiler was started, in the order they ran,
+    `unprofiled_after_step_ns` those after it had stopped.
     `complete` is False when the loop ended before all the steps that were asked for had been recorded.
     """
 
@@ -66,6 +68,7 @@ class Manifest:
     program: dict[str, Any]
     ranks: tuple[RankFiles, ...]
     unprofiled_step_ns: tuple[int, ...] = ()
+    unprofiled_after_step_ns: tuple[int, ...] = ()
     samples_per_step: int | None = None
     complete: bool = True
     health: tuple[HealthNote, ...] = ()
@@ -122,7 +125,8 @@ def read_manifest(folder: Path) -> Manifest:
             )
         fields["ranks"] = tuple(_rank_files(rank) for rank in fields["ranks"])
         fields["health"] = tuple(HealthNote(**note) for note in fields["health"])
-        fields["unprofiled_step_ns"] = tuple(fields["unprofiled_step_ns"])
+        for times in ("unprofiled_step_ns", "unprofiled_after_step_ns"):
+            fields[times] = tuple(fields.get(times, ()))
         return _checked(Manifest(**fields))
     except FileNotFoundError as missing:
         raise BundleError(
@@ -154,8 +158,9 @@ def _checked(manifest: Manifest) -> Manifest:
     for facts in (manifest.machine, manifest.versions, manifest.options, manifest.program):
         if not all(isinstance(value, str | int | float | None) for value in facts.values()):
             raise TypeError("a fact is neither text nor a number")
-    if not all(isinstance(ns, int) and ns > 0 for ns in manifest.unprofiled_step_ns):
-        raise TypeError("unprofiled_step_ns holds something else than positive whole numbers")
+    for ns in (*manifest.unprofiled_step_ns, *manifest.unprofiled_after_step_ns):
+        if not isinstance(ns, int) or ns <= 0:
+            raise TypeError("a step time is no positive whole number")
     datetime.fromisoformat(manifest.captured_at)
     return manifest
 

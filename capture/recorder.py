@@ -7,7 +7,7 @@
 
 The first `wait` steps run without any profiler and are only timed; `warmup` steps follow under the profiler and are
 thrown away; then `steps` steps are recorded. The bundle is in place as soon as they are over, and the loop runs on with
-nothing attached.
+nothing attached; the first `after` steps of that are timed again.
 """
 
 import sys
@@ -15,13 +15,15 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .assemble import About, Outcome, write_bundle
-from .bundle import HealthNote
+from .budget import Budget, Probe
+from .bundle import HealthNote, Manifest, write_manifest
 from .core_time import CoreTime, core_time
 from .errors import CaptureError
 from .machine import model_facts
@@ -43,6 +45,7 @@ def record(
     steps: int = 10,
     wait: int = 5,
     warmup: int = 3,
+    after: int = 5,
     shapes: bool = False,
     stacks: bool = False,
     memory: bool = False,
@@ -62,53 +65,69 @@ def record(
     Raises CaptureError on entering when the recording cannot start. What fails later is raised once, on leaving, and
     only if the block itself raised nothing. A loop that ends inside the window leaves an incomplete bundle.
     """
-    plan = Plan(steps, wait, warmup, shapes, stacks, memory)
+    plan = Plan(steps, wait, warmup, shapes, stacks, memory, after)
     facts = {**({} if seed is None else {"seed": seed}), **model_facts(model), **(program or {})}
-    about = About(title or Path(folder).resolve().name, _now(), _known_mode(mode), samples_per_step, facts)
-    recorder = Recorder(plan, about, Path(folder), force)
+    about = About(title or Path(folder).resolve().name, now(), _known_mode(mode), samples_per_step, facts)
+    require_torch()
+    refuse_second_profiler()
+    recorder = Recorder(plan, lambda: about, prepared(Path(folder), force=force))
     try:
         yield recorder
     except BaseException as failure:
-        recorder._leave(failure)
+        recorder.leave(failure)
         raise
-    recorder._leave(None)
+    recorder.leave(None)
     if recorder.failure is not None:
         raise recorder.failure
 
 
 class Recorder:
-    """What the `with` block of `record` works with. None of its methods ever raises an error of ours into the loop."""
+    """What the `with` block of `record` works with. None of its methods ever raises an error of ours into the loop.
 
-    def __init__(self, plan: Plan, about: About, folder: Path, force: bool) -> None:
-        require_torch()
-        refuse_second_profiler()
+    It goes from stage to stage, each told of the end of a step: waiting, measuring what a step weighs (with a `budget`),
+    inside the window, after it.
+    """
+
+    def __init__(self, plan: Plan, about: Callable[[], About], staging: Staging, budget: Budget | None = None) -> None:
         self.done = False  # True once the window is over: a loop may stop early then
+        self.over = False  # True once there is nothing left to do in the loop
         self.failure: CaptureError | None = None
+        self.notes: list[HealthNote] = []  # more for the manifest
         self._plan = plan
         self._about = about
-        self._steps_run = 0
+        self._budget = budget
+        self._staging = staging
+        self._steps_run = self._window_steps = 0
         self._unprofiled_step_ns: list[int] = []
+        self._after_step_ns: list[int] = []
         self._unprofiled_core: CoreTime | None = None
-        self._loader_workers: int | None = None
-        self._staging: Staging = prepared(folder, force=force)
+        self._manifest: Manifest | None = None
+        self._probe: Probe | None = None
+        self.loader_workers: int | None = None
+        self._stage: Callable[[int], None] = self._waited
         try:
-            self._window = Window(plan, self._staging.hidden)
+            self._window = Window(plan, staging.hidden)
             self._begin()
         except CaptureError:
-            discard(self._staging)
+            discard(staging)
             raise
         except Exception as failure:
-            discard(self._staging)
+            discard(staging)
             raise CaptureError(f"torch.profiler cannot start here ({failure}).") from failure
+
+    @property
+    def profiling(self) -> bool:
+        """Whether a profiler of ours is attached now."""
+        return self._window.running
 
     def steps(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield every item; one step is fetching an item and what the loop does with it."""
-        if self._steps_run == 0 and not self._window.running:
+        if self._steps_run == 0 and not self.profiling:
             self._began_ns = time.perf_counter_ns()  # what the block did before its loop belongs to no step
             self._core_began = core_time()
-        self._loader_workers = _workers(items)
+        self.loader_workers = workers_of(items)
         iterator = iter(items)
-        while not self.done:
+        while not self.over:
             try:
                 with self.phase("data_loading"):
                     item = next(iterator)
@@ -120,7 +139,7 @@ class Recorder:
 
     def step(self) -> None:
         """End a step and begin the next: call it once, at the end of each turn of a loop that does not use `steps`."""
-        if self.done:
+        if self.over:
             return
         ended_ns = time.perf_counter_ns()
         self._guarded(lambda: self._advance(ended_ns - self._began_ns))
@@ -128,49 +147,93 @@ class Recorder:
 
     def phase(self, name: str) -> AbstractContextManager[object]:
         """Mark a part of the step: "forward", "loss", "backward", "optimizer", or a name of yours."""
-        if not self._window.running:
+        if not self.profiling:
             return nullcontext()
         from torch.profiler import record_function
 
         return record_function(phase_range(name))
 
+    def leave(self, failure: BaseException | None) -> None:
+        """The loop is over: keep what an unfinished window has, and leave nothing half made behind."""
+        if not self.done:
+            self._guarded(lambda: self._end_early(failure))
+        elif not self.over:
+            self._guarded(self._close)
+        discard(self._staging)
+
+    def give_up(self, reason: CaptureError) -> None:
+        """Stop profiling at once, and make no bundle."""
+        if not self.done:
+            self._fail(reason)
+
     def _begin(self) -> None:
         synchronize()
-        if self._plan.wait == 0:
-            self._window.start()
         self._began_ns = time.perf_counter_ns()
         self._core_began = core_time()
+        if self._plan.wait == 0:
+            self._open_window()
+            self._began_ns = time.perf_counter_ns()
 
     def _advance(self, step_ns: int) -> None:
         self._steps_run += 1
-        if self._steps_run <= self._plan.wait:
-            self._unprofiled_step_ns.append(step_ns)
-            if self._steps_run == self._plan.wait:
-                self._unprofiled_core = core_time().since(self._core_began)
-                self._window.start()
+        self._stage(step_ns)
+
+    def _waited(self, step_ns: int) -> None:
+        self._unprofiled_step_ns.append(step_ns)
+        if self._steps_run < self._plan.wait:
             return
-        if self._steps_run == self._plan.steps_before_window:
+        self._unprofiled_core = core_time().since(self._core_began)
+        if self._budget is None:
+            self._open_window()
+        else:
+            self._probe = Probe(self._plan, self._staging.hidden)
+            self._stage = self._probed
+
+    def _probed(self, step_ns: int) -> None:
+        assert self._budget and self._probe
+        probe, self._probe = self._probe, None
+        self._plan, note = self._budget.fitted(self._plan, probe.weight())
+        self.notes += [note] if note else []
+        self._window = Window(self._plan, self._staging.hidden)
+        self._open_window()
+
+    def _open_window(self) -> None:
+        self._window.start()
+        self._stage = self._windowed
+
+    def _windowed(self, step_ns: int) -> None:
+        self._window_steps += 1
+        if self._window_steps == self._plan.warmup:
             synchronize()  # else kernels of the warm-up would run inside the window, without their launches
         self._window.step()
-        if self._steps_run == self._plan.steps_needed:
+        if self._window_steps == self._plan.warmup + self._plan.steps:
             self._finish(None)
+
+    def _followed(self, step_ns: int) -> None:
+        self._after_step_ns.append(step_ns)
+        if len(self._after_step_ns) == self._plan.after:
+            self._close()
 
     def _finish(self, ended_early: HealthNote | None) -> None:
         self.done = True
         self._window.stop()
-        recorded = self._steps_run - self._plan.steps_before_window
-        unprofiled = tuple(self._unprofiled_step_ns)
-        outcome = Outcome(recorded, unprofiled, ended_early, self._unprofiled_core, self._loader_workers)
-        write_bundle(self._staging, self._plan, self._window, self._about, outcome)
+        recorded = self._window_steps - self._plan.warmup
+        unprofiled, notes = tuple(self._unprofiled_step_ns), tuple(self.notes)
+        outcome = Outcome(recorded, unprofiled, ended_early, self._unprofiled_core, self.loader_workers, notes)
+        self._manifest = write_bundle(self._staging, self._plan, self._window, self._about(), outcome)
+        self._stage = self._followed
+        if ended_early or not self._plan.after:
+            self._close()
 
-    def _leave(self, failure: BaseException | None) -> None:
-        """The block is over: keep what an unfinished window has, and leave nothing half made behind."""
-        if not self.done:
-            self._guarded(lambda: self._end_early(failure))
-        discard(self._staging)
+    def _close(self) -> None:
+        """Put the times after the window into the manifest."""
+        self.over = True
+        if self._manifest and self._after_step_ns:
+            amended = replace(self._manifest, unprofiled_after_step_ns=tuple(self._after_step_ns))
+            write_manifest(self._staging.folder, amended)
 
     def _end_early(self, failure: BaseException | None) -> None:
-        recorded = self._steps_run - self._plan.steps_before_window
+        recorded = self._window_steps - self._plan.warmup
         if recorded < 0 or (recorded == 0 and failure is None):
             raise CaptureError(_too_short(self._steps_run, self._plan))
         note = _early_note(failure, recorded, self._plan.steps)
@@ -181,14 +244,20 @@ class Recorder:
         try:
             action()
         except CaptureError as failure:
-            self.failure = failure
+            self._fail(failure)
         except Exception as failure:  # noqa: BLE001 - whatever it is, it must not end the user's training; raised on leaving
-            self.failure = CaptureError(f"The recording failed: {failure!r}. The loop itself was not touched.")
-            self.failure.__cause__ = failure
-        if self.failure is not None:
-            self.done = True
-            with suppress(Exception):  # it may be what failed
-                self._window.stop()
+            error = CaptureError(f"The recording failed: {failure!r}. The loop itself was not touched.")
+            error.__cause__ = failure
+            self._fail(error)
+
+    def _fail(self, failure: CaptureError) -> None:
+        self.failure = failure
+        self.done = self.over = True
+        with suppress(Exception):  # it may be what failed
+            self._window.stop()
+        with suppress(Exception):
+            if self._probe:
+                self._probe.profiler.stop()
 
 
 @lru_cache(maxsize=256)
@@ -199,7 +268,7 @@ def phase_range(name: str) -> str:
     return PHASE_PREFIX + (kept.strip() or "unnamed")
 
 
-def _workers(items: object) -> int | None:
+def workers_of(items: object) -> int | None:
     """Worker processes of a DataLoader."""
     workers = getattr(items, "num_workers", None)
     return workers if isinstance(workers, int) else None
@@ -226,5 +295,5 @@ def _early_note(failure: BaseException | None, recorded: int, steps: int) -> Hea
     return HealthNote("loop_ended", f"The loop ended {where}. To stop early, leave the loop once rec.done is True.")
 
 
-def _now() -> str:
+def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

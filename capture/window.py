@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from .errors import CaptureError
 
@@ -18,7 +19,10 @@ SILENT_KINETO = "99"  # levels 0 to 5 still print the USDT lines of torch 2.13
 
 @dataclass(frozen=True)
 class Plan:
-    """What is recorded: `wait` steps without a profiler, `warmup` thrown away, `steps` kept; and what events carry."""
+    """What is recorded: `wait` steps without a profiler, `warmup` thrown away, `steps` kept; and what events carry.
+
+    `after`: steps behind them that are timed without a profiler again, where the loop has so many.
+    """
 
     steps: int
     wait: int
@@ -26,18 +30,14 @@ class Plan:
     shapes: bool = False
     stacks: bool = False
     memory: bool = False
+    after: int = 0
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or self.wait < 0 or self.warmup < 1:
+        if self.steps < 1 or self.wait < 0 or self.warmup < 1 or self.after < 0:
             raise CaptureError(
-                f"steps={self.steps}, wait={self.wait}, warmup={self.warmup} cannot be recorded: use steps of at least"
-                " 1, wait of at least 0, and warmup of at least 1: a profiler's first step is unlike the others."
+                f"steps={self.steps}, wait={self.wait}, warmup={self.warmup}, after={self.after} cannot be recorded: use steps of"
+                " at least 1, wait and after of at least 0, and warmup of at least 1: a profiler's first step is unlike others."
             )
-
-    @property
-    def steps_before_window(self) -> int:
-        """Steps that run before the first one that is kept."""
-        return self.wait + self.warmup
 
     @property
     def steps_needed(self) -> int:
@@ -51,14 +51,16 @@ class Window:
     def __init__(self, plan: Plan, folder: Path) -> None:
         from torch.profiler import profile, schedule
 
-        self.cuda = _cuda_available()
-        self.profiler = profile(
-            activities=_activities(self.cuda),
-            schedule=schedule(wait=0, warmup=plan.warmup, active=plan.steps, repeat=1),
-            on_trace_ready=self._export,
-            record_shapes=plan.shapes,
-            profile_memory=plan.memory,
-            with_stack=plan.stacks,
+        self.cuda = cuda_available()
+        self.profiler = own(
+            profile(
+                activities=activities(self.cuda),
+                schedule=schedule(wait=0, warmup=plan.warmup, active=plan.steps, repeat=1),
+                on_trace_ready=self._export,
+                record_shapes=plan.shapes,
+                profile_memory=plan.memory,
+                with_stack=plan.stacks,
+            )
         )
         self.export = folder / EXPORT_NAME
         self.running = False
@@ -67,7 +69,7 @@ class Window:
     def start(self) -> None:
         """Begin the warm-up."""
         refuse_second_profiler()
-        with _quiet_kineto(self.cuda):
+        with quiet_kineto(self.cuda):
             self.profiler.start()
         self.running = True
 
@@ -104,6 +106,20 @@ class Window:
             raise CaptureError(f"torch wrote no trace into {self.export.parent}; check that the disk has space and is writable.")
 
 
+_OWN: WeakSet = WeakSet()
+
+
+def own(profiler: "profile") -> "profile":
+    """A profiler, known as ours from now on."""
+    _OWN.add(profiler)
+    return profiler
+
+
+def is_own(profiler: object) -> bool:
+    """Whether a profiler is one of ours, and not the program's."""
+    return profiler in _OWN
+
+
 def synchronize() -> None:
     """Wait for the current GPU, if this process uses one, so that earlier work does not run inside the next step."""
     import torch
@@ -133,21 +149,21 @@ def profiler_enabled() -> bool:
     return torch.autograd._profiler_enabled()  # pyright: ignore[reportPrivateImportUsage] - there is no public query
 
 
-def _cuda_available() -> bool:
+def cuda_available() -> bool:
     import torch
     from torch.profiler import ProfilerActivity, supported_activities
 
     return torch.cuda.is_available() and ProfilerActivity.CUDA in supported_activities()
 
 
-def _activities(cuda: bool) -> list:
+def activities(cuda: bool) -> list:
     from torch.profiler import ProfilerActivity
 
     return [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
 
 
 @contextmanager
-def _quiet_kineto(cuda: bool) -> Iterator[None]:
+def quiet_kineto(cuda: bool) -> Iterator[None]:
     # Kineto reads the level once, at the first profiler's start. With CUDA it may say why kernels are missing: left on.
     if cuda or "KINETO_LOG_LEVEL" in os.environ:
         yield

@@ -26,6 +26,7 @@ from .options import (
 )
 from .output import Output, beside, both, refuse_to_replace, write
 from .progress import progress
+from .running import run
 
 if TYPE_CHECKING:
     from ..analyze.trace import Trace
@@ -55,13 +56,13 @@ def demo(folder: Path, force: bool) -> None:
 
     _refuse_without("torch", "gymnasium")
     runs = [folder / "before", folder / "after"]
-    for run in runs:
+    for bundle in runs:
         with progress() as show:
-            show(f"Capturing DQN training, {run.name}")
-            WORKLOADS["dqn"].capture(run, variant=run.name, mode="train", force=force, progress=show.steps)
-        click.echo(f"Captured {run}")
+            show(f"Capturing DQN training, {bundle.name}")
+            WORKLOADS["dqn"].capture(bundle, variant=bundle.name, mode="train", force=force, progress=show.steps)
+        click.echo(f"Captured {bundle}")
     plain = Reading(rank=None, use_cache=False, max_gb=16, processes=1)
-    traces = [one_rank([str(run)], plain) for run in runs]
+    traces = [one_rank([str(bundle)], plain) for bundle in runs]
     before = _run_report(traces[:1])
     write(before, both(folder / "report"))
     print_verdict(before)
@@ -217,8 +218,8 @@ def _refuse_without(*packages: str) -> None:
         raise CaptureError(f'Capturing needs {" and ".join(missing)}, not installed here: pip install "longpole[demo]".')
 
 
-def _explained(run: Sequence[str], reading: Reading) -> "Report":
-    return _run_report(load(run, reading), reading.rank)
+def _explained(named: Sequence[str], reading: Reading) -> "Report":
+    return _run_report(load(named, reading), reading.rank)
 
 
 def _run_report(traces: Sequence["Trace"], rank: int | None = None) -> "Report":
@@ -226,16 +227,16 @@ def _run_report(traces: Sequence["Trace"], rank: int | None = None) -> "Report":
     with progress() as show:
         show("Analyzing")
         from ..analyze.contents import ACROSS_RANKS, analyses_for
-        from ..analyze.run import run
+        from ..analyze.run import run as run_all
         from .model import of_ranks, run_report
 
         explained = with_peers(traces, place)
         asked = [explained if number == place else trace for number, trace in enumerate(traces)]
-        reports = [run_report(run(analyses_for(trace), trace), trace) for trace in asked]
-        return reports[0] if len(reports) == 1 else of_ranks(reports, place, run(ACROSS_RANKS, *traces))
+        reports = [run_report(run_all(analyses_for(trace), trace), trace) for trace in asked]
+        return reports[0] if len(reports) == 1 else of_ranks(reports, place, run_all(ACROSS_RANKS, *traces))
 
 
-for more in (diff, check, baseline, history):
+for more in (run, diff, check, baseline, history):
     cli.add_command(more)
 
 

@@ -1,0 +1,1 @@
+"""An unmodified program -> bundles of its loop: what `longpole run` does."""

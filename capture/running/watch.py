@@ -1,0 +1,258 @@
+"""A running program -> what its loop calls, told to an observer while it happens.
+
+Optimizers are seen through torch's own hooks. For calls of modules, `backward`, DataLoaders, losses and environments torch has
+none that leave compiled code, copies and pickles of a model alone; there the functions themselves are wrapped for as long as
+it takes, and put back.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary, WeakSet
+
+from ..window import is_own
+from .live_objects import living
+from .replaced import Replaced, is_traced
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from torch.optim import Optimizer
+
+FORWARD, EVALUATION, LOSS, BACKWARD, OPTIMIZER = "forward", "evaluation", "loss", "backward", "optimizer"
+DATA_LOADING, ENVIRONMENT = "data_loading", "environment"
+LOSS_ENDINGS = ("Loss", "Criterion")  # names of classes that are losses, beside those of torch
+LOSS_FUNCTIONS = ("cross_entropy", "kl_div")  # of torch.nn.functional, beside those that end in `_loss`
+
+
+class Observer(Protocol):
+    """Who is told. `began` comes before the call and outside any other; `ended` after it, whatever it is inside."""
+
+    @property
+    def trains(self) -> bool: ...
+
+    def began(self, kind: str, subject: object) -> None: ...
+
+    def ended(self, kind: str, subject: object) -> None: ...
+
+    def marked(self, kind: str) -> AbstractContextManager[object]: ...
+
+    def profiler_began(self) -> None: ...
+
+    def profiler_ended(self) -> None: ...
+
+
+class Watch:
+    """Tells of calls in one thread of this process: the first in which a module is called or gradients are computed."""
+
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+        self.module_classes: set[type] = set()  # of modules that were called while no other was
+        self._process = os.getpid()
+        self._thread: int | None = None
+        self._open: list[tuple[str, Any]] = []  # calls that have begun and not ended, and what marks them
+        self._is_model: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+        self._foreign_profilers: WeakSet[Any] = WeakSet()
+        self._always, self._modules, self._inside = Replaced(), Replaced(), Replaced()
+        self._hooks: list[Any] = []
+        self._stepped = 0
+
+    def start(self) -> None:
+        """Begin to tell; modules are seen wherever they are called, which costs each call a little."""
+        import torch
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+        from torch.utils.data import dataloader
+
+        self._always.wrap(torch.autograd, "backward", self._went_backward)
+        self._always.wrap(dataloader._BaseDataLoaderIter, "__next__", self._fetched)
+        self._always.wrap(torch.amp.GradScaler, "step", self._scaled)
+        for owner, start, stop in (
+            (torch.profiler.profile, "start", "stop"),
+            (torch.autograd.profiler.profile, "__enter__", "__exit__"),
+        ):
+            self._always.wrap(owner, start, self._profiler_began)
+            self._always.wrap(owner, stop, self._profiler_ended)
+        self._hooks = [
+            register_optimizer_step_pre_hook(self._optimizer_began),
+            register_optimizer_step_post_hook(self._optimizer_ended),
+        ]
+        self._modules.wrap(torch.nn.Module, "__call__", self._called)
+
+    def narrow(self) -> None:
+        """From now on see modules of the classes only that were called outermost; others are free of us."""
+        self._modules.undo()
+        for kind in self.module_classes:
+            self._modules.wrap(kind, "__call__", self._called)
+
+    def widen(self) -> None:
+        """See all modules again."""
+        import torch
+
+        self._modules.undo()
+        self._modules.wrap(torch.nn.Module, "__call__", self._called)
+
+    def mark_losses_and_environments(self) -> None:
+        """Tell of these, too, until `unmark_...`: only a profile wants to know them."""
+        for kind in outermost_environments():
+            for name in ("step", "reset"):
+                self._inside.wrap(kind, name, self._played)
+        if not _anything_compiled():  # a compiled program that calls a loss would be compiled again
+            from torch.nn import functional
+
+            for name in vars(functional):
+                if name in LOSS_FUNCTIONS or (name.endswith("_loss") and not name.startswith("_")):
+                    self._inside.wrap(functional, name, self._lost)
+
+    def unmark_losses_and_environments(self) -> None:
+        self._inside.undo()
+
+    def stop(self) -> None:
+        """Leave everything as it was."""
+        for replaced in (self._inside, self._modules, self._always):
+            replaced.undo()
+        while self._hooks:
+            self._hooks.pop().remove()
+        self._leave_open(0)
+
+    # What is called
+
+    def _called(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        module = args[0]
+        if not self._tells() or self._is_inside() or not (kind := self._kind(module)):
+            return original(*args, **kwargs)
+        self._thread = threading.get_ident()
+        self.module_classes.add(type(module))
+        with self._call(kind, module):
+            return original(*args, **kwargs)
+
+    def _went_backward(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self._tells() or self._is_inside():
+            return original(*args, **kwargs)
+        self._thread = threading.get_ident()
+        with self._call(BACKWARD, None):
+            return original(*args, **kwargs)
+
+    def _fetched(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._plain(DATA_LOADING, original, args, kwargs)
+
+    def _lost(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._plain(LOSS, original, args, kwargs)
+
+    def _played(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._plain(ENVIRONMENT, original, args, kwargs)
+
+    def _scaled(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """GradScaler.step: it may find an overflow and leave out the optimizer's step, which ends a step all the same."""
+        if not self._tells() or self._is_inside():
+            return original(*args, **kwargs)
+        optimizer, stepped = (args[1] if len(args) > 1 else kwargs["optimizer"]), self._stepped
+        with self.observer.marked(OPTIMIZER):
+            result = original(*args, **kwargs)
+        if self._stepped == stepped:
+            self.observer.ended(OPTIMIZER, optimizer)
+        return result
+
+    def _plain(self, kind: str, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self._tells() or self._is_inside():
+            return original(*args, **kwargs)
+        with self._call(kind, args[0] if args else None):
+            return original(*args, **kwargs)
+
+    def _optimizer_began(self, optimizer: "Optimizer", args: tuple, kwargs: dict) -> None:
+        if is_traced() or not self._tells():
+            return
+        if not self._open:
+            self.observer.began(OPTIMIZER, optimizer)
+        mark = self.observer.marked(OPTIMIZER)
+        self._open.append((OPTIMIZER, mark))
+        mark.__enter__()
+
+    def _optimizer_ended(self, optimizer: "Optimizer", args: tuple, kwargs: dict) -> None:
+        if is_traced() or not self._tells():
+            return
+        places = [place for place, (kind, _) in enumerate(self._open) if kind == OPTIMIZER]
+        if places:
+            self._leave_open(places[-1])
+        self._stepped += 1
+        self.observer.ended(OPTIMIZER, optimizer)
+
+    def _profiler_began(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._tells() and not is_own(args[0]):
+            self._foreign_profilers.add(args[0])
+            self.observer.profiler_began()
+        return original(*args, **kwargs)
+
+    def _profiler_ended(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            return original(*args, **kwargs)
+        finally:
+            if self._tells() and args[0] in self._foreign_profilers:
+                self._foreign_profilers.discard(args[0])
+                self.observer.profiler_ended()
+
+    # Where it is called
+
+    def _tells(self) -> bool:
+        """Whether this is the process, not one of its workers, and the thread of the loop."""
+        return os.getpid() == self._process and self._thread in (None, threading.get_ident())
+
+    def _is_inside(self) -> bool:
+        """Whether another call is going on; an optimizer's closure may hold them all."""
+        return bool(self._open) and self._open[-1][0] != OPTIMIZER
+
+    @contextmanager
+    def _call(self, kind: str, subject: object) -> Iterator[None]:
+        if not self._open:
+            self.observer.began(kind, subject)
+        place, mark = len(self._open), self.observer.marked(kind)
+        self._open.append((kind, mark))
+        mark.__enter__()
+        try:
+            yield
+        finally:
+            self._leave_open(place)
+        self.observer.ended(kind, subject)
+
+    def _leave_open(self, place: int) -> None:
+        """End the marks of calls from that place on: also of those that raised something."""
+        while len(self._open) > place:
+            self._open.pop()[1].__exit__(None, None, None)
+
+    def _kind(self, module: "Module") -> str | None:
+        """What calling it is; None of modules without parameters, as metrics and transforms are."""
+        if _is_loss(type(module)):
+            return LOSS
+        if module not in self._is_model:
+            self._is_model[module] = next(module.parameters(), None) is not None
+        if not self._is_model[module]:
+            return None
+        import torch
+
+        evaluates = self.observer.trains and not module.training and not torch.is_grad_enabled()
+        return EVALUATION if evaluates else FORWARD
+
+
+def outermost_environments() -> set[type]:
+    """Classes of the Gymnasium environments that live now and are inside no other."""
+    gymnasium = sys.modules.get("gymnasium")
+    if gymnasium is None:
+        return set()
+    found = living((gymnasium.Env, gymnasium.vector.VectorEnv))
+    inner = {id(vars(one).get("env")) for one in found}
+    return {type(one) for one in found if id(one) not in inner}
+
+
+def _is_loss(kind: type) -> bool:
+    from torch.nn.modules.loss import _Loss
+
+    return issubclass(kind, _Loss) or kind.__name__.endswith(LOSS_ENDINGS)
+
+
+def _anything_compiled() -> bool:
+    if "torch._dynamo" not in sys.modules:
+        return False
+    from torch._dynamo.utils import counters
+
+    return sum(counters["frames"].values()) > 0
