@@ -14,6 +14,8 @@ from ..errors import CaptureError
 from .session import Session
 
 FAILED = 1
+RUNPY = (runpy.__file__, "<frozen runpy>")
+OUR_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def run_watched(program: Program, session: Session) -> int | str | None:
         return 0
     if isinstance(failure, SystemExit):
         return failure.code
-    failure.__traceback__ = _own_part(failure.__traceback__)
+    _without_us(failure)
     if isinstance(failure, KeyboardInterrupt):
         interrupted.set()
     sys.excepthook(type(failure), failure, failure.__traceback__)
@@ -84,10 +86,21 @@ def _end_interrupted(interrupted: threading.Event) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
 
+def _without_us(failure: BaseException, seen: frozenset[int] = frozenset()) -> None:
+    """Take our frames, and those of runpy, out of the tracebacks of an exception and of all it was raised from."""
+    failure.__traceback__ = _own_part(failure.__traceback__)
+    for earlier in (failure.__cause__, failure.__context__):
+        if earlier is not None and id(earlier) not in seen:
+            _without_us(earlier, seen | {id(failure)})
+
+
 def _own_part(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback from the program's first line on, without ours and that of runpy; all of it where that is nothing."""
-    ours = (str(Path(__file__).resolve()), runpy.__file__, "<frozen runpy>")
-    own = trace
-    while own is not None and own.tb_frame.f_code.co_filename in ours:
-        own = own.tb_next
-    return own or trace
+    own = []
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file not in RUNPY and Path(file).parent != OUR_FOLDER:
+            own.append(trace)
+        trace = trace.tb_next
+    for frame, inner in zip(own, [*own[1:], None], strict=True):
+        frame.tb_next = inner
+    return own[0] if own else None
