@@ -120,6 +120,11 @@ class Recorder:
         """Whether a profiler of ours is attached now."""
         return self._window.running
 
+    @property
+    def recorded_steps(self) -> int:
+        """Whole steps in the window so far."""
+        return max(self._window_steps - self._plan.warmup, 0)
+
     def steps(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield every item; one step is fetching an item and what the loop does with it."""
         if self._steps_run == 0 and not self.profiling:
@@ -217,7 +222,7 @@ class Recorder:
     def _finish(self, ended_early: HealthNote | None) -> None:
         self.done = True
         self._window.stop()
-        recorded = self._window_steps - self._plan.warmup
+        recorded = self.recorded_steps
         unprofiled, notes = tuple(self._unprofiled_step_ns), tuple(self.notes)
         outcome = Outcome(recorded, unprofiled, ended_early, self._unprofiled_core, self.loader_workers, notes)
         self._manifest = write_bundle(self._staging, self._plan, self._window, self._about(), outcome)

@@ -59,6 +59,12 @@ class StepRule:
         return MODULE if self.alone else None
 
     @property
+    def ended(self) -> int | None:
+        """Steps that ended so far, by what ends them as far as that is known now; None where only whoever is told can count."""
+        on = {OPTIMIZER: self.steps_of.get(self.closing), BACKWARD: self.backwards, MODULE: self.forwards}
+        return on.get(self.ends_on or "")
+
+    @property
     def trains(self) -> bool:
         """Whether it has learned anything so far."""
         return bool(self.steps_of or self.backwards)
@@ -75,6 +81,8 @@ class StepRule:
 
     def went_backward(self) -> bool:
         self.backwards += 1
+        if self.backwards == 1:
+            self.alone = False  # an optimizer may have been made since
         if self.step_on == "auto" and not self.steps_of and self.backwards == BACKWARDS:
             self.alone = not self.has_optimizer()
         return self.ends_on == BACKWARD

@@ -1,6 +1,7 @@
 """What a program's loop calls -> bundles: when a step ends, when a recording begins, and what is told about it."""
 
 import os
+from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,17 +75,31 @@ class Seen:
 
     models: dict[int, dict[str, Any]] = field(default_factory=dict)  # facts of each, by its id
     all_steps: int = 0
-    steps: int = 0
-    batches: int = 0
+    batches: int = 0  # of the step that goes on
+    batches_of: Counter[int] = field(default_factory=Counter)  # steps by how many batches they took
     batch_sizes: set[int | None] = field(default_factory=set)
     loader_workers: int | None = None
     foreign_profiles: int = 0
 
     @property
     def samples_per_step(self) -> int | None:
-        """Where every batch comes from a DataLoader of one batch size, and every step takes as many of them."""
+        """Where DataLoaders of one batch size feed it, and most steps take as many batches; an evaluation may lie between."""
         size = next(iter(self.batch_sizes)) if len(self.batch_sizes) == 1 else None
-        return size * self.batches // self.steps if size and self.steps and self.batches % self.steps == 0 else None
+        if not size or not self.batches_of:
+            return None
+        [(batches, steps)] = self.batches_of.most_common(1)
+        return size * batches if batches and 2 * steps > self.batches_of.total() else None
+
+    def step_ended(self) -> None:
+        self.all_steps += 1
+        self.batches_of[self.batches] += 1
+        self.batches = 0
+
+    def forget_batches(self) -> None:
+        """What comes from now on counts."""
+        self.batches = 0
+        self.batches_of.clear()
+        self.batch_sizes.clear()
 
 
 class Session:
@@ -124,8 +139,9 @@ class Session:
         if not self._watching:
             return
         if self._recorder is not None:
-            if failure is None and self._pending:
-                self._recorder.step()  # the last step ended with the program
+            if failure is None and self._pending:  # the last step ended with the program
+                self.seen.step_ended()
+                self._recorder.step()
             self._recorder.leave(None if isinstance(failure, SystemExit) else failure)
             self._conclude(self._recorder)
         self._stop_watching()
@@ -195,11 +211,11 @@ class Session:
         """A step is over and the next begins."""
         if not self._watching:
             return
-        self.seen.all_steps += 1
-        self.seen.steps += 1
+        self.seen.step_ended()
         closing = (self.rule.ends_on, self.rule.closing if self.rule.ends_on == ON_OPTIMIZER else None)
         if self._ends != closing:
             self._ends, self._learned = closing, 0
+            self.seen.all_steps = self.rule.ended or self.seen.all_steps
             self._start_over("The program began to end its steps with something else.")
         if self._recorder is None:
             self._learn()
@@ -222,8 +238,7 @@ class Session:
     def _begin(self, plan: Plan, folder: Path) -> None:
         """Record from here on."""
         self.rule.fix()
-        self.seen.steps = self.seen.batches = 0
-        self.seen.batch_sizes.clear()
+        self.seen.forget_batches()
         alone = int(os.environ.get("WORLD_SIZE", "1")) == 1  # ranks must all record as many steps
         budget = Budget() if alone and (self.options.steps is None or self._detail) else None
         try:
@@ -317,7 +332,7 @@ class Session:
             "step_on_asked": self.options.step_on,
             "optimizers": ", ".join(f"{one} ({count} steps)" for one, count in self.rule.steps_of.items()) or None,
             "models": ", ".join(dict.fromkeys(model["name"] for model in models)) or None,
-            "steps_before_recording": self.seen.all_steps - self.seen.steps,
+            "first_recorded_step": self.seen.all_steps - (self._recorder.recorded_steps if self._recorder else 0),
         }
         if models:
             facts["parameters"] = sum(model["parameters"] for model in models)

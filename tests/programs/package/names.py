@@ -1,0 +1,3 @@
+"""What the decoder begins with."""
+
+START = 3
