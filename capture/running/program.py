@@ -1,11 +1,15 @@
 """A script or module and its arguments -> it runs as `python` would run it, with its loop watched."""
 
 import atexit
+import builtins
+import importlib.machinery
 import os
 import runpy
 import signal
 import sys
 import threading
+import types
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -68,14 +72,27 @@ def run_watched(program: Program, session: Session) -> int | str | None:
 
 
 def _run(program: Program) -> None:
-    """Arguments and path are left as the program knows them: what it does at exit may look at them."""
+    """Arguments, path and `__main__` are left as the program knows them: what it does at exit may look at them."""
     sys.argv = [program.target, *program.arguments]
     if program.is_module:
         sys.path.insert(0, str(Path.cwd()))
         runpy.run_module(program.target, run_name="__main__", alter_sys=True)
+        return
+    path = Path(program.target).absolute()
+    sys.path.insert(0, str(path.resolve().parent))
+    if path.is_file() and not zipfile.is_zipfile(path):
+        _run_script(path)
     else:
-        sys.path.insert(0, str(Path(program.target).resolve().parent))
         runpy.run_path(program.target, run_name="__main__")
+
+
+def _run_script(path: Path) -> None:
+    """As python does: with the path in full for tracebacks, and as the module that worker processes import again."""
+    main = types.ModuleType("__main__")
+    loader = importlib.machinery.SourceFileLoader("__main__", str(path))
+    vars(main).update(__file__=str(path), __builtins__=builtins, __cached__=None, __loader__=loader)
+    sys.modules["__main__"] = main
+    exec(loader.source_to_code(path.read_bytes(), str(path)), vars(main))
 
 
 def _end_interrupted(interrupted: threading.Event) -> None:
@@ -101,6 +118,6 @@ def _own_part(trace: TracebackType | None) -> TracebackType | None:
         if file not in RUNPY and Path(file).parent != OUR_FOLDER:
             own.append(trace)
         trace = trace.tb_next
-    for frame, inner in zip(own, [*own[1:], None], strict=True):
+    for frame, inner in zip(own, [*own, None][1:], strict=True):
         frame.tb_next = inner
     return own[0] if own else None
