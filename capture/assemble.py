@@ -12,6 +12,7 @@ from .bundle import BundleFile, HealthNote, Manifest, RankFiles, described, writ
 from .core_time import CoreTime
 from .errors import CaptureError
 from .machine import machine_facts, program_facts, version_facts
+from .memory_history import MemoryHistory
 from .snapshot import EVENT_BUDGET, encoded, snapshot
 from .staging import Staging, publish
 from .window import Plan, Window
@@ -58,7 +59,8 @@ def write_bundle(staging: Staging, plan: Plan, window: Window, about: About, out
         raise CaptureError("The trace holds none of the steps; take other profilers out of the loop and record again.")
     options = options_of(plan, window, outcome)
     snapshots, snapshot_notes = snapshot_files(staging.hidden, rank, window, check.events, options)
-    notes = [*trace_notes(check, plan, window, outcome), *snapshot_notes, *outcome.notes]
+    memory, memory_notes = memory_file(staging.hidden, rank, window.memory_history)
+    notes = [*trace_notes(check, plan, window, outcome), *snapshot_notes, *memory_notes, *outcome.notes]
     manifest = Manifest(
         title=about.title,
         captured_at=about.captured_at,
@@ -67,7 +69,7 @@ def write_bundle(staging: Staging, plan: Plan, window: Window, about: About, out
         versions=version_facts(),
         options=options,
         program=program_facts() | about.program,
-        ranks=(RankFiles(rank, described(trace), **snapshots),),
+        ranks=(RankFiles(rank, described(trace), **snapshots, memory=memory),),
         unprofiled_step_ns=outcome.unprofiled_step_ns,
         samples_per_step=about.samples_per_step,
         complete=not any(note.code in INCOMPLETE_CODES for note in notes),
@@ -134,6 +136,18 @@ def _written_snapshots(
             path = folder / f"rank{rank}.{name}.json"
             write_atomically(path, encoded(snapshot(averages, by_shape=by_shape, events=events, options=options)))
             yield name, described(path)
+
+
+def memory_file(folder: Path, rank: int, history: MemoryHistory | None) -> tuple[BundleFile | None, list[HealthNote]]:
+    """What the GPU's memory held, where that was asked for, and why not, where it was not to be had."""
+    if history is None:
+        return None, []
+    notes = [] if history.problem is None else [history.problem]
+    if history.content is None:
+        return None, notes
+    path = folder / f"rank{rank}.memory.json"
+    write_atomically(path, encoded(history.content))
+    return described(path), notes
 
 
 def _cuda_used() -> bool:

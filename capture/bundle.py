@@ -1,9 +1,10 @@
 """The bundle: a folder with a manifest, traces and snapshots. Read and written with the standard library only.
 
-A bundle holds for each rank `rankR.trace.json.gz` and, when they were made, `rankR.key_averages.json` and
-`rankR.key_averages_by_shape.json`. What the trace does not say stands in `manifest.json` for rank 0, and for every other
-rank in a part of it, `rankR.manifest.json`, of the same fields. Every file is written under a temporary name, flushed and
-then renamed; the manifest comes last, so that a rank with a manifest is whole. Times are integer nanoseconds.
+A bundle holds for each rank `rankR.trace.json.gz` and, when they were made, `rankR.key_averages.json`,
+`rankR.key_averages_by_shape.json` and `rankR.memory.json`. What the trace does not say stands in `manifest.json` for
+rank 0, and for every other rank in a part of it, `rankR.manifest.json`, of the same fields. Every file is written under a
+temporary name, flushed and then renamed; the manifest comes last, so that a rank with a manifest is whole. Times are
+integer nanoseconds.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ FORMAT_VERSION = 3
 # History of the format:
 #   1  first format: one rank
 #   2  unprofiled_after_step_ns
-#   3  several ranks: `launch`, and the parts rankR.manifest.json
+#   3  several ranks: `launch`, and the parts rankR.manifest.json; rankR.memory.json
 MANIFEST_NAME = "manifest.json"
 PART_NAME = re.compile(r"rank(\d+)\.manifest\.json")
 
@@ -44,6 +45,7 @@ class RankFiles:
     trace: BundleFile
     key_averages: BundleFile | None = None
     key_averages_by_shape: BundleFile | None = None
+    memory: BundleFile | None = None  # what gpu_memory makes of the allocator's snapshot
 
 
 @dataclass(frozen=True)
