@@ -2,7 +2,7 @@
 functions with one known trouble.
 
 `python tests/live_programs.py` records them into tests/data/live, small; `… rank RANK STORE TRACE` is one rank,
-`… launched FOLDER ENDS` one that torchrun started.
+`… launched FOLDER ENDS` one that torchrun started, `… plain` one that knows nothing of longpole.
 """
 
 import gzip
@@ -71,10 +71,34 @@ def train(rank: int, store: str, trace: Path) -> None:
 
 def torchrun(folder: Path, ranks: int, ends: str = "") -> subprocess.CompletedProcess[str]:
     """Ranks that record into one folder. `ends`: "1:raises" or "0:dies": that rank, in its window, once the others are done."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    return _torchrun(ranks, __file__, "launched", str(folder), ends)
+
+
+def torchrun_longpole(folder: Path, ranks: int, *options: str) -> subprocess.CompletedProcess[str]:
+    """Ranks of a program that knows nothing of longpole, under `longpole run`."""
+    command = [sys.executable, "-m", "longpole.reports.cli", "run", "-o", str(folder), *options, __file__, "plain"]
+    return _torchrun(ranks, "--no-python", *command)
+
+
+def _torchrun(ranks: int, *command: str) -> subprocess.CompletedProcess[str]:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", *command]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    command = [*launcher, __file__, "launched", str(folder), ends]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=ranks * PATIENCE_S, check=False)
+    return subprocess.run(launcher, env=environment, capture_output=True, text=True, timeout=ranks * PATIENCE_S, check=False)
+
+
+def plain() -> None:
+    """A DDP model and its optimizer."""
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", timeout=timedelta(seconds=PATIENCE_S))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(16, 16))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(10 * STEPS):
+        optimizer.zero_grad()
+        model(torch.randn(8, 16)).sum().backward()
+        optimizer.step()
+    dist.destroy_process_group()
 
 
 def launched(folder: Path, ends: str) -> None:
@@ -189,5 +213,7 @@ if __name__ == "__main__":
         train(int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
     elif sys.argv[1:2] == ["launched"]:
         launched(Path(sys.argv[2]), sys.argv[3])
+    elif sys.argv[1:2] == ["plain"]:
+        plain()
     else:
         main()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from live_programs import STEPS, torchrun
+from live_programs import STEPS, torchrun, torchrun_longpole
 
 from longpole.analyze.load import load_run
 from longpole.capture.bundle import read_manifest
@@ -135,3 +135,13 @@ def test_a_rank_that_raises_leaves_the_others_whole_and_its_own_as_far_as_it_cam
     assert {tuple(said) for said in trouble(four)} == {("incomplete_ranks",)}
     (warning,) = [warning for warning in summary(str(four))["warnings"] if warning["code"] == "incomplete_ranks"]
     assert (warning["rank"], "1 (rank 2)" in warning["message"]) == (None, True)
+
+
+def test_ranks_of_an_unmodified_program_record_the_same_bundles_one_after_the_other(tmp_path: Path):
+    done = torchrun_longpole(tmp_path / "run", 2, "--repeat", "2", "--steps", str(STEPS), "--wait", "1", "--warmup", "1")
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "run-2"}
+    for folder in (tmp_path / "run", tmp_path / "run-2"):
+        assert {path.name for path in folder.iterdir()} == WHOLE
+        assert [trace.manifest and trace.manifest.complete for trace in load_run([folder])] == [True, True]
+        assert trouble(folder) == [{}, {}]

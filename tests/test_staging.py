@@ -11,7 +11,8 @@ import pytest
 from longpole.analyze.loading.sources import Input, inputs
 from longpole.capture.bundle import Manifest, RankFiles, described, read_manifest, write_manifest
 from longpole.capture.errors import CaptureError, FolderUsedError
-from longpole.capture.launch import Launch
+from longpole.capture.launch import Launch, this_launch
+from longpole.capture.running.session import next_folder
 from longpole.capture.staging import Staging, discard, prepared, publish
 
 pytest.importorskip("torch")
@@ -157,3 +158,16 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_the_capture(tmp_path: Path)
     (tmp_path / "file").write_text("x")
     with pytest.raises(CaptureError, match="cannot be written"):
         prepared(tmp_path / "file" / "run", force=False, launch=ranks_of("a", 2)[0])
+
+
+def test_the_next_of_several_folders_is_the_one_that_peers_have_begun_and_not_one_that_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    recorded(tmp_path / "run-2", ALONE)
+    this = this_launch()
+    prepared(tmp_path / "run-3", force=False, launch=replace(this, rank=1))
+    assert next_folder(tmp_path / "run") == tmp_path / "run-3"
+    recorded(tmp_path / "run-3", this)
+    assert next_folder(tmp_path / "run") == tmp_path / "run-4"
