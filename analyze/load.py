@@ -98,11 +98,10 @@ def _load(
     traces = _through_cache(cache, given.file, parse) if cache and given.file.path else parse()
     notes = warnings({code: count for code, (count, _) in given.notes.items()}, {c: d for c, (_, d) in given.notes.items()})
     averages, averages_by_shape = snapshots.beside(given.averages), snapshots.beside(given.averages_by_shape)
-    named = given.rank if len(traces) == 1 else None
     return tuple(
         replace(
             trace,
-            source=replace(trace.source, path=given.given, rank=named if trace.source.rank is None else trace.source.rank),
+            source=_placed(trace.source, given, alone=len(traces) == 1),
             manifest=given.manifest,
             averages=averages,
             averages_by_shape=averages_by_shape,
@@ -110,6 +109,14 @@ def _load(
         )
         for trace in traces
     )
+
+
+def _placed(source: t.Source, given: Input, alone: bool) -> t.Source:
+    """With what stands beside the file: its path and, where the file says neither, its rank and of how many it is one."""
+    rank = given.rank if source.rank is None and alone else source.rank
+    launched = given.manifest.world_size if given.manifest and given.manifest.launch else None
+    world_size = launched if source.world_size is None else source.world_size
+    return replace(source, path=given.given, rank=rank, world_size=world_size)
 
 
 def _through_cache(folder: Path, file: File, parse: Callable[[], tuple[t.Trace, ...]]) -> tuple[t.Trace, ...]:

@@ -12,6 +12,7 @@ from .bundle import BundleFile, HealthNote, Manifest, RankFiles, described, writ
 from .core_time import CoreTime
 from .errors import CaptureError
 from .machine import machine_facts, program_facts, version_facts
+from .memory_history import MemoryHistory
 from .snapshot import EVENT_BUDGET, encoded, snapshot
 from .staging import Staging, publish
 from .window import Plan, Window
@@ -51,13 +52,15 @@ def write_bundle(staging: Staging, plan: Plan, window: Window, about: About, out
     """Make every file in the hidden folder, then publish them; CaptureError when the trace holds no step at all."""
     if window.lost:
         raise CaptureError("Another PyTorch profiler took the recorded events away; take it out of the loop.")
-    trace = packed(window.export, staging.hidden / "rank0.trace.json.gz")
+    rank = staging.launch.rank
+    trace = packed(window.export, staging.hidden / f"rank{rank}.trace.json.gz")
     check = health.checked(trace)
     if check.step_ranges == 0:
         raise CaptureError("The trace holds none of the steps; take other profilers out of the loop and record again.")
     options = options_of(plan, window, outcome)
-    snapshots, snapshot_notes = snapshot_files(staging.hidden, window, check.events, options)
-    notes = [*trace_notes(check, plan, window, outcome), *snapshot_notes, *outcome.notes]
+    snapshots, snapshot_notes = snapshot_files(staging.hidden, rank, window, check.events, options)
+    memory, memory_notes = memory_file(staging.hidden, rank, window.memory_history)
+    notes = [*trace_notes(check, plan, window, outcome), *snapshot_notes, *memory_notes, *outcome.notes]
     manifest = Manifest(
         title=about.title,
         captured_at=about.captured_at,
@@ -66,11 +69,13 @@ def write_bundle(staging: Staging, plan: Plan, window: Window, about: About, out
         versions=version_facts(),
         options=options,
         program=program_facts() | about.program,
-        ranks=(RankFiles(0, described(trace), **snapshots),),
+        ranks=(RankFiles(rank, described(trace), **snapshots, memory=memory),),
         unprofiled_step_ns=outcome.unprofiled_step_ns,
         samples_per_step=about.samples_per_step,
         complete=not any(note.code in INCOMPLETE_CODES for note in notes),
         health=tuple(notes),
+        world_size=staging.launch.world_size,
+        launch=staging.launch.token,
     )
     write_manifest(staging.hidden, manifest)
     publish(staging)
@@ -109,7 +114,7 @@ def trace_notes(check: health.TraceCheck, plan: Plan, window: Window, outcome: O
 
 
 def snapshot_files(
-    folder: Path, window: Window, events: int, options: dict[str, Any]
+    folder: Path, rank: int, window: Window, events: int, options: dict[str, Any]
 ) -> tuple[dict[str, BundleFile], list[HealthNote]]:
     """The snapshots that could be made, by their name in RankFiles, and a note for each that was left out."""
     if events > EVENT_BUDGET:
@@ -117,18 +122,32 @@ def snapshot_files(
         return {}, [HealthNote("snapshot_over_budget", message)]
     notes = [] if options["shapes"] else [HealthNote("no_shapes", "key_averages() by input shape needs shapes=True.")]
     try:
-        return dict(_written_snapshots(folder, window, events, options)), notes
+        return dict(_written_snapshots(folder, rank, window, events, options)), notes
     except RuntimeError as failure:  # torch cannot always read its own events back, with stacks above all
         return {}, [HealthNote("snapshot_failed", f"key_averages() failed in torch: {failure}")]
 
 
-def _written_snapshots(folder: Path, window: Window, events: int, options: dict[str, Any]) -> Iterator[tuple[str, BundleFile]]:
+def _written_snapshots(
+    folder: Path, rank: int, window: Window, events: int, options: dict[str, Any]
+) -> Iterator[tuple[str, BundleFile]]:
     for name, by_shape in (("key_averages", False), ("key_averages_by_shape", True)):
         if options["shapes"] or not by_shape:
             averages = window.profiler.key_averages(group_by_input_shape=by_shape)
-            path = folder / f"rank0.{name}.json"
+            path = folder / f"rank{rank}.{name}.json"
             write_atomically(path, encoded(snapshot(averages, by_shape=by_shape, events=events, options=options)))
             yield name, described(path)
+
+
+def memory_file(folder: Path, rank: int, history: MemoryHistory | None) -> tuple[BundleFile | None, list[HealthNote]]:
+    """What the GPU's memory held, where that was asked for, and why not, where it was not to be had."""
+    if history is None:
+        return None, []
+    notes = [] if history.problem is None else [history.problem]
+    if history.content is None:
+        return None, notes
+    path = folder / f"rank{rank}.memory.json"
+    write_atomically(path, encoded(history.content))
+    return described(path), notes
 
 
 def _cuda_used() -> bool:

@@ -1,13 +1,17 @@
 """The bundle: a folder with a manifest, traces and snapshots. Read and written with the standard library only.
 
-A bundle holds `manifest.json`, and for each rank `rankR.trace.json.gz` and, when they were made,
-`rankR.key_averages.json` and `rankR.key_averages_by_shape.json`. Every file is written under a temporary name, flushed
-and then renamed; the manifest comes last, so a folder with a manifest is a whole bundle. Times are integer nanoseconds.
+A bundle holds for each rank `rankR.trace.json.gz` and, when they were made, `rankR.key_averages.json`,
+`rankR.key_averages_by_shape.json` and `rankR.memory.json`. What the trace does not say stands in `manifest.json` for
+rank 0, and for every other rank in a part of it, `rankR.manifest.json`, of the same fields. Every file is written under a
+temporary name, flushed and then renamed; the manifest comes last, so that a rank with a manifest is whole. Times are
+integer nanoseconds.
 """
 
 import hashlib
 import json
 import os
+import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -15,11 +19,13 @@ from typing import Any
 
 from .errors import BundleError
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 # History of the format:
-#   1  first format
+#   1  first format: one rank
 #   2  unprofiled_after_step_ns
+#   3  several ranks: `launch`, and the parts rankR.manifest.json; rankR.memory.json
 MANIFEST_NAME = "manifest.json"
+PART_NAME = re.compile(r"rank(\d+)\.manifest\.json")
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class RankFiles:
     trace: BundleFile
     key_averages: BundleFile | None = None
     key_averages_by_shape: BundleFile | None = None
+    memory: BundleFile | None = None  # what gpu_memory makes of the allocator's snapshot
 
 
 @dataclass(frozen=True)
@@ -51,12 +58,13 @@ class HealthNote:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a trace does not say about itself.
+    """What the traces of a bundle do not say about themselves; a part of it: about one rank.
 
     `machine`, `versions`, `options` and `program` are flat: string keys; strings, numbers, booleans or None as values.
     `unprofiled_step_ns` are wall times of whole steps measured before the profiler was started, in the order they ran,
     `unprofiled_after_step_ns` those after it had stopped.
     `complete` is False when the loop ended before all the steps that were asked for had been recorded.
+    `launch` is the same for all ranks that were started together, and for no others; None of a process on its own.
     """
 
     title: str
@@ -73,6 +81,7 @@ class Manifest:
     complete: bool = True
     health: tuple[HealthNote, ...] = ()
     world_size: int = 1
+    launch: str | None = None
     format_version: int = field(default=FORMAT_VERSION)
 
 
@@ -100,22 +109,41 @@ def write_atomically(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def manifest_name(rank: int) -> str:
+    """The file that tells of a rank: rank 0 has the manifest, the others each a part of it."""
+    return MANIFEST_NAME if rank == 0 else f"rank{rank}.manifest.json"
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> Path:
-    """Write the manifest into the bundle's folder; the last step of a recording."""
-    path = folder / MANIFEST_NAME
+    """Write the manifest, or the part of its rank, into the bundle's folder; the last step of a recording."""
+    path = folder / manifest_name(min((files.rank for files in manifest.ranks), default=0))
     text = json.dumps(asdict(manifest), indent=2, ensure_ascii=False, allow_nan=False)
     write_atomically(path, (text + "\n").encode("utf-8", "backslashreplace"))  # a lone surrogate becomes its JSON escape
     return path
 
 
+def manifest_names(folder: Any) -> list[str]:
+    """The manifest and its parts that lie in a folder, the manifest first. `folder`: a Path, or the same place inside a zip."""
+    if not folder.is_dir():
+        return []
+    names = [path.name for path in folder.iterdir() if path.name == MANIFEST_NAME or PART_NAME.fullmatch(path.name)]
+    return sorted(names, key=lambda name: (name != MANIFEST_NAME, name))
+
+
 def is_bundle(path: Path) -> bool:
-    """Whether a path is a folder that holds a manifest."""
-    return (path / MANIFEST_NAME).is_file()
+    """Whether a path is a folder that holds a manifest, or a part of one."""
+    return bool(manifest_names(path))
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a bundle; BundleError when it is missing, damaged or of a newer format."""
-    path = folder / MANIFEST_NAME
+def newest_launch(manifests: Sequence[Manifest]) -> list[Manifest]:
+    """Of a manifest and its parts those of the last launch: a rank that died leaves what lay in the folder before."""
+    newest = max(manifests, key=lambda manifest: manifest.captured_at)
+    return [newest] if newest.launch is None else [manifest for manifest in manifests if manifest.launch == newest.launch]
+
+
+def read_manifest(folder: Any, name: str = MANIFEST_NAME) -> Manifest:
+    """A bundle's manifest, or a part of it; BundleError when it is missing, damaged or of a newer format."""
+    path = folder / name
     try:
         fields = json.loads(path.read_bytes())
         version = fields["format_version"]
@@ -129,9 +157,7 @@ def read_manifest(folder: Path) -> Manifest:
             fields[times] = tuple(fields.get(times, ()))
         return _checked(Manifest(**fields))
     except FileNotFoundError as missing:
-        raise BundleError(
-            f"{folder} is not a bundle: it has no {MANIFEST_NAME}; name a bundle folder or a trace file."
-        ) from missing
+        raise BundleError(f"{folder} is not a bundle: it has no {name}; name a bundle folder or a trace file.") from missing
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as damage:
         raise BundleError(f"{path} is damaged ({damage!r}); capture again, or name the trace file itself.") from damage
 
@@ -150,7 +176,7 @@ def _checked(manifest: Manifest) -> Manifest:
     """The manifest, once its fields are of the types they should have; TypeError or ValueError else."""
     kinds = {
         "title": str, "captured_at": str, "mode": str | None, "machine": dict, "versions": dict, "options": dict, "program": dict,
-        "samples_per_step": int | None, "complete": bool, "world_size": int,
+        "samples_per_step": int | None, "complete": bool, "world_size": int, "launch": str | None,
     }  # fmt: skip
     for name, kind in kinds.items():
         if not isinstance(getattr(manifest, name), kind):

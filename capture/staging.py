@@ -1,4 +1,9 @@
-"""Files made in a hidden folder -> the bundle's folder: all of them or, after a failure, the old ones."""
+"""Files made in a hidden folder -> the bundle's folder: all of them or, after a failure, the old ones.
+
+Several ranks may write one bundle, at any time and in any order. Each touches only what is its own: `rankR.*`, and rank 0
+also the manifest and the files of ranks that its launch does not have. So nobody waits, and nobody takes away what another
+has just put there; which files belong together stands in the manifest and its parts.
+"""
 
 import re
 import shutil
@@ -8,43 +13,48 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .bundle import MANIFEST_NAME, is_bundle
-from .errors import CaptureError, FolderUsedError
+from .bundle import manifest_name, manifest_names, read_manifest
+from .errors import BundleError, CaptureError, FolderUsedError
+from .launch import Launch, this_launch
 
-BUNDLE_FILE = re.compile(r"manifest\.json|rank\d+\.(trace\.json\.gz|key_averages(_by_shape)?\.json|memory\.json)")
+BUNDLE_FILE = re.compile(
+    r"manifest\.json|rank(\d+)\.(trace\.json\.gz|manifest\.json|key_averages(_by_shape)?\.json|memory\.json)"
+)
 
 
 @dataclass(frozen=True)
 class Staging:
-    """A bundle's folder and the hidden folder inside it, on the same disk, where the files are made."""
+    """A bundle's folder and the hidden folder inside it, on the same disk, where the files of this rank are made."""
 
     folder: Path
     hidden: Path
-    folder_is_new: bool
+    launch: Launch
+    remove_empty: bool  # the folder was made for this recording alone
 
 
-def prepared(folder: Path, *, force: bool) -> Staging:
+def prepared(folder: Path, *, force: bool, launch: Launch | None = None) -> Staging:
     """Make the folder and its hidden folder; CaptureError when it is in use (unless `force`) or cannot be written."""
-    folder_is_new = not folder.exists()
+    launch = launch or this_launch()
+    remove_empty = launch.token is None and not folder.exists()
     try:
         if not force:
-            _refuse_used(folder)
+            _refuse_used(folder, launch)
         folder.mkdir(parents=True, exist_ok=True)
-        hidden = Path(tempfile.mkdtemp(prefix=".capture-", suffix=".tmp", dir=folder))
+        hidden = Path(tempfile.mkdtemp(prefix=_hidden_prefix(launch), suffix=".tmp", dir=folder))
     except OSError as failure:
         raise CaptureError(f"{folder} cannot be written ({failure}); name a folder that can.") from failure
-    return Staging(folder, hidden, folder_is_new)
+    return Staging(folder, hidden, launch, remove_empty)
 
 
 def publish(staging: Staging) -> None:
-    """Put the hidden folder's files in the place of an older bundle's; when that fails, all is as it was before.
+    """Put the hidden folder's files in the place of older ones of this rank; when that fails, all is as it was before.
 
     The old manifest goes first and the new one comes last, so that no reader finds a manifest with the wrong files.
     """
     old = staging.hidden / "old"
     old.mkdir()
-    outwards = [(path, old / path.name) for path in reversed(_manifest_last(bundle_files(staging.folder)))]
-    made = _manifest_last(path for path in staging.hidden.iterdir() if path.is_file())
+    outwards = [(path, old / path.name) for path in reversed(_manifests_last(own_files(staging.folder, staging.launch)))]
+    made = _manifests_last(path for path in staging.hidden.iterdir() if path.is_file())
     move_all([*outwards, *((path, staging.folder / path.name) for path in made)])
 
 
@@ -64,22 +74,63 @@ def move_all(moves: list[tuple[Path, Path]]) -> None:
 def discard(staging: Staging) -> None:
     """Remove the hidden folder, and the bundle's folder if it was made for a bundle that never came."""
     shutil.rmtree(staging.hidden, ignore_errors=True)
-    if staging.folder_is_new:
+    if staging.remove_empty:
         with suppress(OSError):  # not empty: the bundle is there
             staging.folder.rmdir()
 
 
-def bundle_files(folder: Path) -> list[Path]:
-    """The files of a folder that have a bundle's names; other people's files are left alone."""
-    return [path for path in folder.iterdir() if path.is_file() and BUNDLE_FILE.fullmatch(path.name)]
+def own_files(folder: Path, launch: Launch) -> list[Path]:
+    """The files of a folder that have a bundle's names and are this rank's to replace."""
+    return [path for path in folder.iterdir() if path.is_file() and _owner(path.name, launch.world_size) == launch.rank]
 
 
-def _manifest_last(paths: Iterable[Path]) -> list[Path]:
-    return sorted(paths, key=lambda path: (path.name == MANIFEST_NAME, path.name))
+def _owner(name: str, world_size: int) -> int | None:
+    """The rank that a bundle's file is of; rank 0 where nobody else would be; None of other people's files."""
+    match = BUNDLE_FILE.fullmatch(name)
+    if match is None:
+        return None
+    rank = int(match[1] or 0)
+    return rank if rank < world_size else 0
 
 
-def _refuse_used(folder: Path) -> None:
-    if is_bundle(folder):
+def _manifests_last(paths: Iterable[Path]) -> list[Path]:
+    return sorted(paths, key=lambda path: (path.name.endswith("manifest.json"), path.name))
+
+
+def _hidden_prefix(launch: Launch) -> str:
+    return ".capture-" if launch.token is None else f".capture-{launch.token}-"
+
+
+def is_free(folder: Path) -> bool:
+    """Whether `prepared` would take a folder without force."""
+    try:
+        _refuse_used(folder, this_launch())
+    except FolderUsedError:
+        return False
+    return True
+
+
+def _refuse_used(folder: Path, launch: Launch) -> None:
+    """Unless what is there is of other ranks of this launch, and this one has not written yet."""
+    held = [path.name for path in folder.iterdir()] if folder.exists() else []
+    told = manifest_names(folder)  # looked for last: a rank that is done has its manifest before its hidden folder goes
+    peers = _begun_by_peers(held, launch) or _told_by_peers(folder, told, launch)
+    if told and (manifest_name(launch.rank) in told or not peers):
         raise FolderUsedError(f"{folder} already holds a bundle; name another folder", "replace it")
-    if folder.exists() and any(folder.iterdir()):
+    if held and not peers:
         raise FolderUsedError(f"{folder} is not empty; name a new or empty folder", "write into it")
+
+
+def _begun_by_peers(held: list[str], launch: Launch) -> bool:
+    return launch.token is not None and any(name.startswith(_hidden_prefix(launch)) for name in held)
+
+
+def _told_by_peers(folder: Path, told: list[str], launch: Launch) -> bool:
+    return launch.token is not None and any(_launch_of(folder, name) == launch.token for name in told)
+
+
+def _launch_of(folder: Path, name: str) -> str | None:
+    try:
+        return read_manifest(folder, name).launch
+    except BundleError:  # whatever it is, it is none of ours
+        return None

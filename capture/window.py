@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from .errors import CaptureError
+from .memory_history import MemoryHistory
 
 if TYPE_CHECKING:
     from torch.profiler import profile
@@ -62,6 +63,7 @@ class Window:
                 with_stack=plan.stacks,
             )
         )
+        self.memory_history = MemoryHistory() if plan.memory and self.cuda else None
         self.export = folder / EXPORT_NAME
         self.running = False
         self.lost = False  # another profiler has ended ours
@@ -72,6 +74,8 @@ class Window:
         with quiet_kineto(self.cuda):
             self.profiler.start()
         self.running = True
+        if self.memory_history:
+            self.memory_history.start()
 
     def step(self) -> None:
         """End one step and begin the next; after the last one the profiler writes the export."""
@@ -83,6 +87,8 @@ class Window:
         if self.running:
             self.running = False
             self.lost = self.lost or (self._recording() and not profiler_enabled())
+            if self.memory_history:
+                self.memory_history.stop()
             self.profiler.stop()
 
     def _recording(self) -> bool:

@@ -9,7 +9,7 @@ import pandas as pd
 from ..analyze.analyses.buckets import bucket_name
 from ..analyze.device_measures import of_devices
 from ..analyze.findings import Evidence, Finding
-from ..analyze.loading.trouble import SENTENCES
+from ..analyze.loading.trouble import OF_ALL_RANKS, SENTENCES
 from .measures import Json, across_measures, across_withheld, measures_of, pct, us, withheld_of
 from .model import Recording, Report
 from .prose import sentence
@@ -62,9 +62,10 @@ def _of_one_file(report: Report, by_rank: dict[int, Json]) -> Json:
 
 
 def _warnings(report: Report, by_rank: dict[int, Json]) -> list[Json]:
-    """Each with its rank; trouble of a file into which all were merged is told once, of none."""
+    """Each with its rank; trouble of a bundle, or of a file into which all were merged, is told once, of none."""
     told = [r["warnings"] for r in by_rank.values()]
-    shared = [w for w in told[0] if report.merged and w["code"] in SENTENCES and all(w in others for others in told)]
+    of_all = SENTENCES if report.merged else OF_ALL_RANKS
+    shared = [w for w in told[0] if w["code"] in of_all and all(w in others for others in told)]
     own = [{**w, "rank": rank} for rank, one in by_rank.items() for w in one["warnings"] if w not in shared]
     return [{**w, "rank": None} for w in shared] + own
 

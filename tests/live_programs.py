@@ -1,6 +1,8 @@
-"""Programs that a test records as it runs: ranks of which one sleeps, and compiled functions with one known trouble.
+"""Programs that a test records as it runs: ranks of which one sleeps, ranks of torchrun that record one bundle, and compiled
+functions with one known trouble.
 
-`python tests/live_programs.py` records them into tests/data/live, small; `… rank RANK STORE TRACE` is one rank.
+`python tests/live_programs.py` records them into tests/data/live, small; `… rank RANK STORE TRACE` is one rank,
+`… launched FOLDER ENDS` one that torchrun started, `… plain` one that knows nothing of longpole.
 """
 
 import gzip
@@ -10,14 +12,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from longpole.capture.bundle import manifest_name
+from longpole.capture.errors import FolderUsedError
+
 DATA = Path(__file__).parent / "data" / "live"
 STEPS, RANKS, SLEEPER, ASLEEP_S = 5, 2, 1, 0.02
 PATIENCE_S = 90  # importing torch twice on a busy machine
+BEGAN = time.time()
 KEPT = ("ph", "cat", "name", "pid", "tid", "ts", "dur")
 HEAD = ("schemaVersion", "baseTimeNanoseconds", "distributedInfo")
 COMPILED = ("whole", "broken", "reading", "disabled", "shapes")
@@ -60,6 +67,84 @@ def train(rank: int, store: str, trace: Path) -> None:
 
     record(step, trace)
     dist.destroy_process_group()
+
+
+def torchrun(folder: Path, ranks: int, ends: str = "") -> subprocess.CompletedProcess[str]:
+    """Ranks that record into one folder. `ends`: "1:raises" or "0:dies": that rank, in its window, once the others are done."""
+    return _torchrun(ranks, __file__, "launched", str(folder), ends)
+
+
+def torchrun_longpole(folder: Path, ranks: int, *options: str) -> subprocess.CompletedProcess[str]:
+    """Ranks of a program that knows nothing of longpole, under `longpole run`."""
+    command = [sys.executable, "-m", "longpole.reports.cli", "run", "-o", str(folder), *options, __file__, "plain"]
+    return _torchrun(ranks, "--no-python", *command)
+
+
+def _torchrun(ranks: int, *command: str) -> subprocess.CompletedProcess[str]:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", *command]
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(launcher, env=environment, capture_output=True, text=True, timeout=ranks * PATIENCE_S, check=False)
+
+
+def plain() -> None:
+    """A DDP model and its optimizer."""
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", timeout=timedelta(seconds=PATIENCE_S))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(16, 16))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(10 * STEPS):
+        optimizer.zero_grad()
+        model(torch.randn(8, 16)).sum().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+
+
+def launched(folder: Path, ends: str) -> None:
+    """A DDP model; alone, where one rank ends early: else the others would wait for it in an all-reduce."""
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", timeout=timedelta(seconds=PATIENCE_S))
+    model: Any = torch.nn.Linear(16, 16)
+    if not ends:
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    others = [folder / manifest_name(other) for other in range(world_size) if other != rank]
+    with recording(folder, rank) as rec:
+        for turn in rec.steps(range(STEPS + 3)):
+            model(torch.randn(8, 16)).sum().backward()
+            if ends.startswith(f"{rank}:") and turn == STEPS:
+                wait_for(others)
+                if ends.endswith("dies"):
+                    os._exit(9)
+                raise ValueError("the user's own")
+    dist.destroy_process_group()
+
+
+@contextmanager
+def recording(folder: Path, rank: int) -> Iterator[Any]:
+    """By force where it is refused without, and says so."""
+    from longpole.capture import record
+
+    with ExitStack() as stack:
+        try:
+            rec = stack.enter_context(record(folder, steps=STEPS, wait=1, warmup=1))
+        except FolderUsedError as refusal:
+            sys.stdout.write(f"rank {rank} is refused: {refusal}\n")
+            sys.stdout.flush()
+            rec = stack.enter_context(record(folder, steps=STEPS, wait=1, warmup=1, force=True))
+        yield rec
+
+
+def wait_for(files: list[Path]) -> None:
+    """Until they were written since this process began."""
+    until = time.time() + PATIENCE_S
+    while not all(file.is_file() and file.stat().st_mtime > BEGAN for file in files):
+        if time.time() > until:
+            raise TimeoutError(f"not all of {files} were written")
+        time.sleep(0.02)
 
 
 def record_compiled(kind: str, trace: Path) -> None:
@@ -126,5 +211,9 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["rank"]:
         train(int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
+    elif sys.argv[1:2] == ["launched"]:
+        launched(Path(sys.argv[2]), sys.argv[3])
+    elif sys.argv[1:2] == ["plain"]:
+        plain()
     else:
         main()

@@ -76,6 +76,14 @@ def test_a_newer_format_is_refused_and_says_what_to_do(tmp_path: Path):
         read_manifest(tmp_path)
 
 
+def test_a_manifest_of_the_first_format_is_read(tmp_path: Path):
+    path = write_manifest(tmp_path, replace(MANIFEST, format_version=1))
+    fields = json.loads(path.read_bytes())
+    del fields["launch"]
+    path.write_text(json.dumps(fields), encoding="utf-8")
+    assert read_manifest(tmp_path) == replace(MANIFEST, format_version=1)
+
+
 def test_a_folder_without_a_manifest_is_not_a_bundle(tmp_path: Path):
     assert not is_bundle(tmp_path)
     with pytest.raises(BundleError, match="is not a bundle"):

@@ -8,13 +8,22 @@ import sys
 import tempfile
 import weakref
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from ...capture.bundle import MANIFEST_NAME, BundleFile, Manifest, read_manifest
+from ...capture.bundle import (
+    MANIFEST_NAME,
+    PART_NAME,
+    BundleFile,
+    Manifest,
+    is_bundle,
+    manifest_names,
+    newest_launch,
+    read_manifest,
+)
 from ...capture.errors import BundleError
 from .streams import EMPTY_ZIP, GZIP, ZIP, ZSTD, File, ordinary_file
 
@@ -57,7 +66,7 @@ def _inputs(name: str | Path) -> list[Input]:
     if not exists and glob.has_magic(text):
         return _of_glob(text)
     if is_folder:
-        return _of_bundle(text, path) if (path / MANIFEST_NAME).is_file() else _of_folder(path)
+        return _of_bundle(text, path) if is_bundle(path) else _of_folder(path)
     return _of_file(path)
 
 
@@ -79,11 +88,12 @@ def _of_glob(pattern: str) -> list[Input]:
 
 
 def _of_bundle(given: str, folder: Any) -> list[Input]:
-    """`folder`: a Path, or the same place inside a zip."""
-    manifest = read_manifest(folder)
-    if not manifest.ranks:
+    """The ranks of one launch, each with the manifest, or the part of it, that tells of it. `folder`: a Path, or inside a zip."""
+    told = {name: read_manifest(folder, name) for name in manifest_names(folder) or [MANIFEST_NAME]}
+    joined = newest_launch(list(told.values()))
+    if not any(manifest.ranks for manifest in joined):
         raise BundleError(f"{given} holds no rank; capture again.")
-    member = partial(_member, given, folder)
+    member, notes = partial(_member, given, folder), _bundle_notes(told, joined)
     return [
         Input(
             given,
@@ -92,9 +102,23 @@ def _of_bundle(given: str, folder: Any) -> list[Input]:
             manifest,
             member(files.key_averages) if files.key_averages else None,
             member(files.key_averages_by_shape) if files.key_averages_by_shape else None,
+            notes,
         )
+        for manifest in joined
         for files in manifest.ranks
     ]
+
+
+def _bundle_notes(told: Mapping[str, Manifest], joined: Sequence[Manifest]) -> dict[str, tuple[int, str]]:
+    """Ranks of the launch that left nothing, or less than was asked for, and what another launch left in the folder."""
+    first = joined[0]
+    complete = {files.rank: manifest.complete for manifest in joined for files in manifest.ranks}
+    expected = range(first.world_size) if first.launch else ()
+    missing = [f"rank {rank}" for rank in expected if rank not in complete]
+    incomplete = [f"rank {rank}" for rank in expected if complete.get(rank) is False]
+    others = [name for name, manifest in told.items() if manifest not in joined]
+    found = (("missing_ranks", missing), ("incomplete_ranks", incomplete), ("other_launches", others))
+    return {code: (len(names), _some(names)) for code, names in found if names}
 
 
 def _member(given: str, folder: Any, file: BundleFile) -> File:
@@ -172,9 +196,9 @@ def _of_zip(path: Path) -> list[Input]:
     with archive:
         members = [info for info in archive.infolist() if not info.is_dir() and not _is_litter(info.filename)]
     names = [info.filename for info in members]
-    manifests = [name for name in names if name.rsplit("/", 1)[-1] == MANIFEST_NAME]
-    if len(manifests) == 1:
-        return _of_bundle(str(path), zipfile.Path(path, manifests[0][: -len(MANIFEST_NAME)]))
+    bundles = {name[: -len(_base(name))] for name in names if _base(name) == MANIFEST_NAME or PART_NAME.fullmatch(_base(name))}
+    if len(bundles) == 1:
+        return _of_bundle(str(path), zipfile.Path(path, bundles.pop()))
     traces = [info for info in members if info.filename.endswith(TRACE_SUFFIXES)]
     if len(traces) != 1:
         held = [info.filename for info in traces] or names
@@ -192,7 +216,11 @@ def _open_member(path: Path, name: str) -> IO[bytes]:
 
 
 def _is_litter(name: str) -> bool:
-    return name.startswith("__MACOSX/") or name.rsplit("/", 1)[-1].startswith(".")
+    return name.startswith("__MACOSX/") or _base(name).startswith(".")
+
+
+def _base(name: str) -> str:
+    return name.rsplit("/", 1)[-1]
 
 
 def _standard_input() -> File:

@@ -28,6 +28,10 @@ SENTENCES = {
     "numbers_beyond_int64": "Numbers beyond 64 bits: {count}; taken as missing.",
     "unknown_categories": "Events of categories this version does not know: {count} ({detail}); counted, not used.",
     "events_without_rank": "Events whose process names no rank, beside others that do: {count}; taken for a rank of their own.",
+    "missing_ranks": "Ranks of the launch that left no recording in the bundle: {count} ({detail}); they did not record, ended "
+    "before theirs was written, or their files were not copied. The other ranks are read.",
+    "incomplete_ranks": "Ranks whose recording is incomplete: {count} ({detail}); the report on each, by --rank, says why.",
+    "other_launches": "Manifests in the folder that are of an older recording: {count}, not read ({detail}).",
     "older_windows": "Other recordings of the same rank in the folder: {count}, not read ({detail}); name the file to see it.",
     "other_files": "Files in the folder that are no traces: {count}, not read ({detail}).",
     "text_timestamps": "Events whose times stand as text: {count}; read exactly.",
@@ -37,6 +41,7 @@ SENTENCES = {
     "wrong_suffix": "The name does not say what the file is: {detail}; read by its content.",
 }
 WITHOUT_SENTENCE = {"cut_events"}  # the last event of a file that was cut off
+OF_ALL_RANKS = {"missing_ranks", "incomplete_ranks", "other_launches"}  # trouble of a bundle, told with each of its ranks
 HARMLESS = {
     "text_timestamps",
     "events_out_of_order",

@@ -12,7 +12,7 @@ from ..budget import Budget
 from ..errors import CaptureError
 from ..machine import model_facts
 from ..recorder import Recorder, now
-from ..staging import Staging, discard, prepared
+from ..staging import Staging, discard, is_free, prepared
 from ..window import Plan, require_torch
 from .live_objects import lives
 from .loop import OPTIMIZER as ON_OPTIMIZER
@@ -367,8 +367,8 @@ def _has_optimizer() -> bool:
 
 
 def next_folder(folder: Path) -> Path:
-    """The first of FOLDER-2, FOLDER-3, … that does not exist."""
+    """The first of FOLDER-2, FOLDER-3, … that holds nothing, or only what other ranks of this launch write."""
     number = 2
-    while folder.with_name(f"{folder.name}-{number}").exists():
+    while not is_free(folder.with_name(f"{folder.name}-{number}")):
         number += 1
     return folder.with_name(f"{folder.name}-{number}")
