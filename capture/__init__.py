@@ -1,17 +1,25 @@
 """Runs where torch is: a training or inference loop in, a bundle (manifest, trace, snapshot) out."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .callbacks import lightning_callback, transformers_callback
     from .recorder import record
+    from .running.watched import watch
 
-__all__ = ["record"]
+__all__ = ["lightning_callback", "record", "transformers_callback", "watch"]
+
+MODULES = {
+    "lightning_callback": ".callbacks",
+    "record": ".recorder",
+    "transformers_callback": ".callbacks",
+    "watch": ".running.watched",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """`record`, once it is asked for: analysis wants only bundles and errors of this package, and should not pay for more."""
-    if name == "record":
-        from .recorder import record
-
-        return record
+    """What is asked for, and only then: analysis wants bundles and errors of this package, and should not pay for more."""
+    if name in MODULES:
+        return getattr(import_module(MODULES[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
