@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ..capture.bundle import unprofiled_times
 from ..capture.errors import ChangeError, MissingData
 from .analyses.gpu_steps import gpu_steps
 from .analyses.memory import memory
@@ -163,7 +164,7 @@ def _of_memory(trace: Trace, name: str) -> Metric:
 
 def _unprofiled(trace: Trace) -> Metric:
     """Steps that ran before the profiler was started, all but the first, which warms up."""
-    times = trace.manifest.unprofiled_step_ns[1:] if trace.manifest else ()
+    times = unprofiled_times(trace.manifest)[1:]
     if not times:
         raise MissingData("Steps without the profiler were not timed; capture with longpole.capture.record().")
     return Metric("ns", np.array(times, np.float64))

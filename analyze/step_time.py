@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
+from ..capture.bundle import unprofiled_times
 from . import trace as t
 from .grouping import group_sums
 from .intervals import BLOCK_COUNT, Cover, Nest, borders, innermost, outermost, union
@@ -154,7 +155,7 @@ def step_time(trace: Trace) -> StepTime:
 
 def _unprofiled_share(trace: Trace, counted: pd.DataFrame) -> float | None:
     """Of means: that of workers' bursts is no step's time, and what stalls the profiled steps is in their parts as well."""
-    unprofiled = np.array(trace.manifest.unprofiled_step_ns if trace.manifest else ())
+    unprofiled = np.array(unprofiled_times(trace.manifest))
     if not len(unprofiled):
         return None
     warm = unprofiled[unprofiled <= COLD_FACTOR * np.median(unprofiled)]

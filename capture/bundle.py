@@ -85,6 +85,11 @@ class Manifest:
     format_version: int = field(default=FORMAT_VERSION)
 
 
+def unprofiled_times(manifest: Manifest | None) -> tuple[int, ...]:
+    """All steps that were timed without a profiler, before the window and after it; none without a manifest."""
+    return (*manifest.unprofiled_step_ns, *manifest.unprofiled_after_step_ns) if manifest else ()
+
+
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's bytes, hexadecimal."""
     with path.open("rb") as file:

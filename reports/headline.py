@@ -16,6 +16,7 @@ from ..analyze.diffs.total_changes import TotalChange
 from ..analyze.forms import UNKNOWN
 from ..analyze.statistics import Interval
 from ..analyze.step_marks import LeftOut
+from ..capture.bundle import unprofiled_times
 from . import formats as f
 from .model import Recording, Report
 from .prose import sentence
@@ -112,8 +113,7 @@ def _step_numbers(report: Report, steps: Steps) -> list[Headline]:
 
 
 def _unprofiled_count(report: Report) -> int:
-    manifest = report.recordings[0].manifest
-    return len(manifest.unprofiled_step_ns) if manifest else 0
+    return len(unprofiled_times(report.recordings[0].manifest))
 
 
 def _interval_note(interval: Interval | None, unit: f.Unit, count: int) -> str:

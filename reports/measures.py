@@ -16,6 +16,7 @@ from ..analyze.analyses.steps import Steps
 from ..analyze.contents import ACROSS_RANKS
 from ..analyze.forms import LEGACY_NOTE
 from ..analyze.run import Section
+from ..capture.bundle import unprofiled_times
 from .model import Recording, Report
 
 Json = dict[str, Any]
@@ -163,7 +164,7 @@ def _unprofiled_measures(recording: Recording, steps: Steps, on_gpu: bool) -> Js
     assert manifest and steps.unprofiled_ns
     measures: Json = {
         "unprofiled_step_median_us": us(steps.unprofiled_ns),
-        "unprofiled_step_count": len(manifest.unprofiled_step_ns),
+        "unprofiled_step_count": len(unprofiled_times(manifest)),
     }
     if manifest.samples_per_step and not on_gpu:  # on a GPU the host may run ahead: its step time is no throughput
         measures["samples_per_s"] = round(manifest.samples_per_step / steps.unprofiled_ns * 1e9, 3)

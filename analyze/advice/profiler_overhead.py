@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...capture.bundle import unprofiled_times
 from ..findings import Evidence, Text
 from ..launches import is_launch
 from ..links import calls_named
@@ -57,7 +58,7 @@ def profiler_overhead(trace: Trace) -> Iterator[Proposal]:
 
 
 def _ratio(trace: Trace) -> float | None:
-    unprofiled = trace.manifest.unprofiled_step_ns if trace.manifest else ()
+    unprofiled = unprofiled_times(trace.manifest)
     if not unprofiled:
         return None
     steps = marked_steps(trace)

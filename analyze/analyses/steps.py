@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...capture.bundle import unprofiled_times
 from .. import trace as t
 from ..statistics import MIN_STEPS, Interval, mean_intervals
 from ..step_marks import WHOLE_TRACE, marked_steps
@@ -70,7 +71,7 @@ def steps(trace: Trace) -> Steps:
     """Statistics of the counted steps."""
     rows = marked_steps(trace)
     times = rows.loc[rows["counted"], "step_ns"]
-    unprofiled = trace.manifest.unprofiled_step_ns if trace.manifest else ()
+    unprofiled = unprofiled_times(trace.manifest)
     return Steps(
         rows=rows,
         window="trace" if rows["name"].iloc[0] == WHOLE_TRACE else "steps",

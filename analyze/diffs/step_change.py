@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...capture.bundle import unprofiled_times
 from ..analyses.steps import Steps, steps
 from ..statistics import CORRELATED_STEPS, MIN_STEPS, RUNS, STEPS, Floats, Interval, mean_change, median_change_interval
 from ..step_marks import LeftOut, left_out
@@ -90,7 +91,7 @@ def _times(found: Steps) -> Floats:
 
 def _unprofiled(side: Side) -> list[Floats]:
     """Of each run the steps without the profiler; empty where a run lacks them."""
-    times = [np.array(trace.manifest.unprofiled_step_ns if trace.manifest else (), float) for trace in side]
+    times = [np.array(unprofiled_times(trace.manifest), float) for trace in side]
     return times if all(map(len, times)) else []
 
 
