@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ..analyze.trace import Trace
     from .model import Report
 
+MOST_NAMED = 4  # files in a sentence
+
 
 @click.group(
     name="longpole",
@@ -190,6 +192,43 @@ def ops(run: tuple[str, ...], sort: str, limit: int, by_shape: bool, **reading: 
     click.echo(torch_table(table, sort, limit), nl=False)
 
 
+PACK_EXAMPLE = """longpole pack runs/before
+longpole pack runs/before -o for-review.zip --force"""
+
+
+@cli.command(cls=Example, example=PACK_EXAMPLE)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("-o", "--output", "target", type=click.Path(path_type=Path, dir_okay=False), help="Beside the bundle by default.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def pack(run: Path, target: Path | None, force: bool) -> None:
+    """Put a bundle's folder into one .zip, which every command reads as it reads the folder."""
+    from ..capture.packing import pack as packed
+
+    target = target or run.resolve().with_name(f"{run.resolve().name}.zip")
+    with progress() as show:
+        show(f"Packing {run}")
+        others = packed(run, target, force=force)
+    click.echo(f"Wrote {target}")
+    _name_left_out(others)
+
+
+@cli.command(cls=Example, example="longpole unpack before.zip\nlongpole unpack before.zip -o runs/before")
+@click.argument("packed", metavar="FILE.zip", type=click.Path(path_type=Path))
+@click.option("-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), help="Beside the file by default.")
+@click.option("--max-gb", type=click.FloatRange(0, min_open=True), default=16, show_default=True, help="Of what it holds.")
+@click.option("--force", is_flag=True, help="Replace an existing bundle.")
+def unpack(packed: Path, folder: Path | None, max_gb: float, force: bool) -> None:
+    """Make a bundle's folder from its .zip, once all its files are checked."""
+    from ..capture.packing import unpack as unpacked
+
+    folder = folder or packed.with_name(packed.stem if packed.suffix else f"{packed.name}.bundle")
+    with progress() as show:
+        show(f"Unpacking {packed}")
+        others = unpacked(packed, folder, largest_bytes=round(max_gb * 10**9), force=force)
+    click.echo(f"Unpacked {folder}")
+    _name_left_out(others)
+
+
 @cli.command(cls=Example, example="longpole cache\nlongpole cache clear")
 @click.argument("action", type=click.Choice(["show", "clear"]), default="show")
 def cache(action: str) -> None:
@@ -216,6 +255,15 @@ def _refuse_without(*packages: str) -> None:
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
         raise CaptureError(f'Capturing needs {" and ".join(missing)}, not installed here: pip install "longpole[demo]".')
+
+
+def _name_left_out(names: list[str]) -> None:
+    """On stderr, as the rest is for scripts."""
+    if names:
+        shown = ", ".join(map(ascii, names[:MOST_NAMED])) + (
+            f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        )
+        click.echo(f"longpole: left out {shown}: no file of a bundle.", err=True)
 
 
 def _explained(named: Sequence[str], reading: Reading) -> "Report":

@@ -93,6 +93,15 @@ def test_a_damaged_zip_is_refused(tmp_path: Path):
         load(path)
 
 
+def test_a_zipped_bundle_with_a_damaged_manifest_is_refused(tmp_path: Path):
+    path = zipped(tmp_path / "x.zip", {"manifest.json": bytes(1000)})
+    text = bytearray(path.read_bytes())
+    text[len("PK") + 41] ^= 255  # in its packed text
+    path.write_bytes(text)
+    with pytest.raises(BundleError, match=r"x\.zip is a damaged or encrypted zip file"):
+        load(path)
+
+
 def test_an_archive_in_an_archive_is_refused(tmp_path: Path):
     inner = zipped(tmp_path / "inner.zip", {"a.json": TEXT}).read_bytes()
     with pytest.raises(BundleError, match="archive inside an archive"):

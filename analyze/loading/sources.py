@@ -8,6 +8,7 @@ import sys
 import tempfile
 import weakref
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -198,7 +199,10 @@ def _of_zip(path: Path) -> list[Input]:
     names = [info.filename for info in members]
     bundles = {name[: -len(_base(name))] for name in names if _base(name) == MANIFEST_NAME or PART_NAME.fullmatch(_base(name))}
     if len(bundles) == 1:
-        return _of_bundle(str(path), zipfile.Path(path, bundles.pop()))
+        try:
+            return _of_bundle(str(path), zipfile.Path(path, bundles.pop()))
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as problem:
+            raise BundleError(f"{path} is a damaged or encrypted zip file ({problem}); copy it again.") from problem
     traces = [info for info in members if info.filename.endswith(TRACE_SUFFIXES)]
     if len(traces) != 1:
         held = [info.filename for info in traces] or names
