@@ -29,8 +29,7 @@ UNSAFE = re.compile(r"[\x00-\x1f\\:]|^/|(^|/)\.\.(/|$)")  # a drive letter has i
 def pack(folder: Path, target: Path, *, force: bool = False) -> list[str]:
     """Write the bundle's files into one zip; returns the names of what else the folder holds, which is left out."""
     manifest = read_manifest(folder)
-    if not force and target.exists():
-        raise FolderUsedError(f"{target} is there already; name another file", "replace it")
+    refuse_used(target, force=force)
     own = bundle_files(folder)
     if any(path.resolve() == target.resolve() for path in own):
         raise BundleError(f"{target} is a file of the bundle itself and would be lost; name another place with -o.")
@@ -73,6 +72,12 @@ def unpack(packed: Path, folder: Path, *, largest_bytes: int, force: bool = Fals
         finally:
             discard(staging)
     return others
+
+
+def refuse_used(target: Path, *, force: bool) -> None:
+    """FolderUsedError where a file would be replaced that nobody said could be."""
+    if not force and target.exists():
+        raise FolderUsedError(f"{target} is there already; name another file", "replace it")
 
 
 def sums_of(manifest: Manifest, given: str) -> dict[str, str]:

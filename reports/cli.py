@@ -193,23 +193,48 @@ def ops(run: tuple[str, ...], sort: str, limit: int, by_shape: bool, **reading: 
 
 
 PACK_EXAMPLE = """longpole pack runs/before
-longpole pack runs/before -o for-review.zip --force"""
+longpole pack runs/before --redact -o to-share.zip"""
 
 
 @cli.command(cls=Example, example=PACK_EXAMPLE)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("-o", "--output", "target", type=click.Path(path_type=Path, dir_okay=False), help="Beside the bundle by default.")
+@click.option(
+    "--redact", is_flag=True, help="Leave out folders, people, machines, arguments of the command and unknown metadata."
+)
+@click.option("--max-gb", type=click.FloatRange(0, min_open=True), default=16, show_default=True, help="Of text in a trace.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-def pack(run: Path, target: Path | None, force: bool) -> None:
-    """Put a bundle's folder into one .zip, which every command reads as it reads the folder."""
-    from ..capture.packing import pack as packed
+def pack(run: Path, target: Path | None, redact: bool, max_gb: float, force: bool) -> None:
+    """Put a bundle into one .zip, which every command reads as it reads the folder.
 
-    target = target or run.resolve().with_name(f"{run.resolve().name}.zip")
-    with progress() as show:
-        show(f"Packing {run}")
-        others = packed(run, target, force=force)
+    With --redact paths are cut to base names, and people, machines, the command's arguments and unknown metadata go. Names of
+    functions, modules, kernels and ranges stay, for a report is about them: look at them before you share the file.
+    """
+    from ..capture.packing import pack as packed
+    from ..capture.packing import refuse_used
+
+    name = run.resolve().name.removesuffix(".zip")
+    target = target or run.resolve().with_name(f"{name}.redacted.zip" if redact else f"{name}.zip")
+    refuse_used(target, force=force)  # before a long trace is read
+    if not redact:
+        with progress() as show:
+            show(f"Packing {run}")
+            others = packed(run, target, force=force)
+        click.echo(f"Wrote {target}")
+        _name_left_out(others, "no file of a bundle")
+        return
+    from tempfile import TemporaryDirectory
+
+    with progress() as show, TemporaryDirectory() as folder:
+        show(f"Redacting {run}")
+        from ..analyze.redaction.bundles import redact as redacted
+
+        done = redacted(run, Path(folder), largest_bytes=round(max_gb * 10**9), progress=show.bytes)
+        packed(Path(folder), target, force=force)
     click.echo(f"Wrote {target}")
-    _name_left_out(others)
+    _name_left_out([key for key, _ in done.left_out.most_common()], "not known to be free of names")
+    if done.dropped_events:
+        click.echo(f"longpole: {done.dropped_events:,} events could not be read and were left out.", err=True)
 
 
 @cli.command(cls=Example, example="longpole unpack before.zip\nlongpole unpack before.zip -o runs/before")
@@ -226,7 +251,7 @@ def unpack(packed: Path, folder: Path | None, max_gb: float, force: bool) -> Non
         show(f"Unpacking {packed}")
         others = unpacked(packed, folder, largest_bytes=round(max_gb * 10**9), force=force)
     click.echo(f"Unpacked {folder}")
-    _name_left_out(others)
+    _name_left_out(others, "no file of a bundle")
 
 
 @cli.command(cls=Example, example="longpole cache\nlongpole cache clear")
@@ -257,13 +282,13 @@ def _refuse_without(*packages: str) -> None:
         raise CaptureError(f'Capturing needs {" and ".join(missing)}, not installed here: pip install "longpole[demo]".')
 
 
-def _name_left_out(names: list[str]) -> None:
+def _name_left_out(names: list[str], why: str) -> None:
     """On stderr, as the rest is for scripts."""
     if names:
         shown = ", ".join(map(ascii, names[:MOST_NAMED])) + (
             f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         )
-        click.echo(f"longpole: left out {shown}: no file of a bundle.", err=True)
+        click.echo(f"longpole: left out {shown}: {why}.", err=True)
 
 
 def _explained(named: Sequence[str], reading: Reading) -> "Report":
