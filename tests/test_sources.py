@@ -232,6 +232,8 @@ def test_all_ranks_of_a_bundle_are_read(tmp_path: Path):
     [
         ("rank3.trace.json", 3), ("trace_rank_12.json.gz", 12), ("profile_0.json", 0), ("trace_rank-7.json", 7), ("r1.json", 1),
         ("frank3.json", None), ("trace.json", None), ("resnet50.json", None), ("/runs/rank5/trace.json", None),
+        ("worker-1_5678.17.pt.trace.json", None), ("node-r7_5678.17.pt.trace.json.gz", None), ("worker0.17.pt.trace.json", 0),
+        ("rank3_5678.17.pt.trace.json", 3), ("worker_3.17.pt.trace.json", 3),
     ],
 )  # fmt: skip
 def test_the_rank_stands_in_the_file_name(name: str, rank: int | None):
