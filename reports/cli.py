@@ -266,13 +266,22 @@ def cache(action: str) -> None:
     click.echo(f"{'Removed' if action == 'clear' else 'Kept'} {traces}, {size_bytes / 1e6:.1f} MB, in {folder}")
 
 
-@cli.command(cls=Example, example="longpole doctor")
-def doctor() -> None:
+@cli.command(cls=Example, example="longpole doctor\nlongpole doctor --capture")
+@click.option(
+    "--capture", is_flag=True, help="Profile one operator too, on the GPU where there is one; exit status 1 if it fails."
+)
+def doctor(capture: bool) -> None:
     """What works on this machine: capture, CUDA, PDF, and the versions."""
-    from .doctor import checks
+    from .doctor import capture_checks, checks
 
     for found in checks():
-        click.echo(f"{'ok     ' if found.works else 'missing'} {found.name:<10} {found.detail}")
+        click.echo(found)
+    works = True
+    for found in capture_checks() if capture else ():
+        click.echo(found)
+        works = works and found.works
+    if not works:
+        sys.exit(1)
 
 
 def _refuse_without(*packages: str) -> None:
