@@ -10,11 +10,12 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO
 
-from .bundle import MANIFEST_NAME, Manifest, read_manifest
+from .bundle import MANIFEST_NAME, Manifest, is_bundle, read_manifest
 from .errors import BundleError, FolderUsedError
-from .staging import BUNDLE_FILE, Staging, bundle_files, discard, prepared, publish
+from .staging import BUNDLE_FILE, move_all
 
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # of all dates that a zip can hold
 LEVEL = 6
@@ -30,7 +31,7 @@ def pack(folder: Path, target: Path, *, force: bool = False) -> list[str]:
     """Write the bundle's files into one zip; returns the names of what else the folder holds, which is left out."""
     manifest = read_manifest(folder)
     refuse_used(target, force=force)
-    own = bundle_files(folder)
+    own = _own(folder)
     if any(path.resolve() == target.resolve() for path in own):
         raise BundleError(f"{target} is a file of the bundle itself and would be lost; name another place with -o.")
     sums = sums_of(manifest, str(folder))
@@ -63,14 +64,19 @@ def unpack(packed: Path, folder: Path, *, largest_bytes: int, force: bool = Fals
         sums = sums_of(manifest, str(packed))
         if missing := sorted(sums.keys() - members.keys()):
             raise BundleError(f"{packed} lacks {missing[0]}, which its manifest lists; pack the bundle again.")
-        staging = prepared(folder, force=force)
+        _refuse_used_folder(folder, force)
+        is_new = not folder.exists()
         try:
-            _write_members(packed, archive, members, sums, staging, largest_bytes)
-            publish(staging)
+            folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=".unpack-", suffix=".tmp", dir=folder) as hidden:
+                _write_members(packed, archive, members, sums, Path(hidden), largest_bytes)
+                _put_in_place(Path(hidden), folder)
         except OSError as problem:
             raise BundleError(f"{folder} cannot be written ({problem.strerror or problem}); name another place.") from problem
         finally:
-            discard(staging)
+            if is_new:
+                with suppress(OSError):  # not empty: the bundle is there
+                    folder.rmdir()
     return others
 
 
@@ -185,16 +191,40 @@ def _is_litter(name: str) -> bool:
 
 
 def _write_members(
-    packed: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], sums: dict[str, str], staging: Staging,
+    packed: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], sums: dict[str, str], hidden: Path,
     largest_bytes: int,
 ) -> None:  # fmt: skip
     left = largest_bytes
     for name, entry in members.items():
-        with _damage_told(packed), archive.open(entry) as source, (staging.hidden / name).open("xb") as file:
+        with _damage_told(packed), archive.open(entry) as source, (hidden / name).open("xb") as file:
             found = _copied(_bounded(_blocks(source), packed, left, largest_bytes), file)
             left -= file.tell()
         if sums.get(name, found) != found:
             raise _altered(packed / name)
+
+
+def _refuse_used_folder(folder: Path, force: bool) -> None:
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        what = "already holds a bundle" if is_bundle(folder) else "is not empty"
+        raise FolderUsedError(f"{folder} {what}; name another folder", "write into it")
+
+
+def _put_in_place(hidden: Path, folder: Path) -> None:
+    """All of an older bundle out, all of the new one in: the manifest first and last, so that nobody reads a mixture."""
+    old = hidden / "old"
+    old.mkdir()
+    outwards = [(path, old / path.name) for path in sorted(_own(folder), key=_manifests_last, reverse=True)]
+    inwards = [(path, folder / path.name) for path in sorted(_own(hidden), key=_manifests_last)]
+    move_all([*outwards, *inwards])
+
+
+def _own(folder: Path) -> list[Path]:
+    """The files with a bundle's names; other people's are left alone."""
+    return [path for path in folder.iterdir() if path.is_file() and BUNDLE_FILE.fullmatch(path.name)]
+
+
+def _manifests_last(path: Path) -> tuple[bool, str]:
+    return path.name.endswith(MANIFEST_NAME), path.name
 
 
 @contextmanager

@@ -258,9 +258,11 @@ def test_an_existing_bundle_is_replaced_with_force_only_and_other_files_stay(tmp
     (tmp_path / "run" / "notes.txt").write_text("mine", encoding="utf-8")
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_bytes())
     (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest | {"title": "other"}), encoding="utf-8")
+    (tmp_path / "run" / "rank7.trace.json.gz").write_bytes(b"of the other bundle")
     assert "already holds a bundle" in unpacked(tmp_path / "run.zip", tmp_path / "run")
     unpack(tmp_path / "run.zip", tmp_path / "run", largest_bytes=LARGEST, force=True)
     assert (tmp_path / "run" / "notes.txt").read_text(encoding="utf-8") == "mine"
+    assert not (tmp_path / "run" / "rank7.trace.json.gz").exists()
     assert load(tmp_path / "run").manifest.title == "made"  # type: ignore[union-attr]
 
 
