@@ -19,6 +19,7 @@ from .bundle import HealthNote
 from .errors import CaptureError
 from .launch import this_launch
 from .machine import model_facts
+from .memory_history import MemoryHistory
 from .recorder import known_mode, now
 from .staging import Staging, discard, prepared
 from .window import EXPORT_NAME, cuda_available, require_torch
@@ -129,7 +130,7 @@ class _Finished:
     profiler: Any
     export: Path
     lost: bool = False
-    memory_history: None = None
+    memory_history: MemoryHistory | None = None  # what the profiler's own options say of memory stands in the trace
 
 
 # Cycles

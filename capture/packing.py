@@ -7,13 +7,13 @@ import stat
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from .bundle import MANIFEST_NAME, Manifest, is_bundle, read_manifest
+from .bundle import MANIFEST_NAME, PART_NAME, Manifest, is_bundle, manifest_names, read_manifest
 from .errors import BundleError, FolderUsedError
 from .staging import BUNDLE_FILE, move_all
 
@@ -29,13 +29,13 @@ UNSAFE = re.compile(r"[\x00-\x1f\\:]|^/|(^|/)\.\.(/|$)")  # a drive letter has i
 
 def pack(folder: Path, target: Path, *, force: bool = False) -> list[str]:
     """Write the bundle's files into one zip; returns the names of what else the folder holds, which is left out."""
-    manifest = read_manifest(folder)
+    manifests = [read_manifest(folder, name) for name in manifest_names(folder) or [MANIFEST_NAME]]
     refuse_used(target, force=force)
     own = _own(folder)
     if any(path.resolve() == target.resolve() for path in own):
         raise BundleError(f"{target} is a file of the bundle itself and would be lost; name another place with -o.")
-    sums = sums_of(manifest, str(folder))
-    names = sorted({path.name for path in own} | sums.keys(), key=lambda name: (name != MANIFEST_NAME, name))
+    sums = sums_of(manifests, str(folder))
+    names = sorted({path.name for path in own} | sums.keys(), key=lambda name: (not _is_manifest(name), name))
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -60,8 +60,9 @@ def unpack(packed: Path, folder: Path, *, largest_bytes: int, force: bool = Fals
     with _opened(packed) as archive:
         place, members, others = _members(packed, archive)
         with _damage_told(packed):
-            manifest = read_manifest(zipfile.Path(archive, place))  # type: ignore[arg-type]  # the same place, inside a zip
-        sums = sums_of(manifest, str(packed))
+            inside = zipfile.Path(archive, place)
+            manifests = [read_manifest(inside, name) for name in manifest_names(inside)]
+        sums = sums_of(manifests, str(packed))
         if missing := sorted(sums.keys() - members.keys()):
             raise BundleError(f"{packed} lacks {missing[0]}, which its manifest lists; pack the bundle again.")
         _refuse_used_folder(folder, force)
@@ -86,9 +87,10 @@ def refuse_used(target: Path, *, force: bool) -> None:
         raise FolderUsedError(f"{target} is there already; name another file", "replace it")
 
 
-def sums_of(manifest: Manifest, given: str) -> dict[str, str]:
-    """Name -> SHA-256 of each file that the manifest lists; BundleError where a name is not one of a bundle's."""
-    files = [getattr(rank, name) for rank in manifest.ranks for name in ("trace", "key_averages", "key_averages_by_shape")]
+def sums_of(manifests: Sequence[Manifest], given: str) -> dict[str, str]:
+    """Name -> SHA-256 of each file that the manifests list; BundleError where a name is not one of a bundle's."""
+    ranks = [rank for manifest in manifests for rank in manifest.ranks]
+    files = [file for rank in ranks for file in (rank.trace, rank.key_averages, rank.key_averages_by_shape, rank.memory)]
     for file in filter(None, files):
         if not BUNDLE_FILE.fullmatch(file.name):
             raise BundleError(f"{given} lists {file.name!r} in its manifest, which is no file of a bundle; capture again.")
@@ -153,13 +155,14 @@ def _members(packed: Path, archive: zipfile.ZipFile) -> tuple[str, dict[str, zip
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     _refuse_harmful(packed, archive.infolist())
     entries = [entry for entry in entries if not _is_litter(entry.filename)]
-    manifests = [entry for entry in entries if entry.filename.rsplit("/", 1)[-1] == MANIFEST_NAME]
-    if len(manifests) != 1:
-        what = f"{len(manifests)} bundles" if manifests else f"no bundle: there is no {MANIFEST_NAME} in it"
+    manifests = [entry for entry in entries if _is_manifest(_base(entry.filename))]
+    places = {entry.filename.removesuffix(_base(entry.filename)) for entry in manifests}
+    if len(places) != 1:
+        what = f"{len(places)} bundles" if places else f"no bundle: there is no {MANIFEST_NAME} in it"
         raise BundleError(f"{packed} holds {what}; name a file that longpole pack has made.")
-    if manifests[0].file_size > LARGEST_MANIFEST_BYTES:
-        raise BundleError(f"{packed} has a manifest of {manifests[0].file_size / 1e6:.0f} MB, which no bundle has.")
-    place = manifests[0].filename.removesuffix(MANIFEST_NAME)
+    if (largest := max(entry.file_size for entry in manifests)) > LARGEST_MANIFEST_BYTES:
+        raise BundleError(f"{packed} has a manifest of {largest / 1e6:.0f} MB, which no bundle has.")
+    place = places.pop()
     names = {entry.filename: entry.filename.removeprefix(place) for entry in entries if entry.filename.startswith(place)}
     own = {names[entry.filename]: entry for entry in entries if BUNDLE_FILE.fullmatch(names.get(entry.filename, ""))}
     return place, own, sorted(entry.filename for entry in entries if entry not in own.values())
@@ -187,7 +190,15 @@ def _refuse_harmful(packed: Path, entries: list[zipfile.ZipInfo]) -> None:
 
 def _is_litter(name: str) -> bool:
     """What systems leave in folders: nobody misses it."""
-    return name.startswith("__MACOSX/") or name.rsplit("/", 1)[-1].startswith(".")
+    return name.startswith("__MACOSX/") or _base(name).startswith(".")
+
+
+def _base(name: str) -> str:
+    return name.rsplit("/", 1)[-1]
+
+
+def _is_manifest(name: str) -> bool:
+    return name == MANIFEST_NAME or PART_NAME.fullmatch(name) is not None
 
 
 def _write_members(
@@ -224,7 +235,7 @@ def _own(folder: Path) -> list[Path]:
 
 
 def _manifests_last(path: Path) -> tuple[bool, str]:
-    return path.name.endswith(MANIFEST_NAME), path.name
+    return _is_manifest(path.name), path.name
 
 
 @contextmanager

@@ -7,13 +7,15 @@ import stat
 import warnings
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from make_trace import op, step, write_bundle
 
-from longpole.analyze.load import load
+from longpole.analyze.load import load, load_run
+from longpole.capture.bundle import RankFiles, described, read_manifest, write_manifest
 from longpole.capture.errors import BundleError, CaptureError, LongpoleError
 from longpole.capture.packing import pack, unpack
 from longpole.reports.cli import cli
@@ -270,3 +272,42 @@ def test_a_refusal_is_exit_status_1_and_one_sentence(tmp_path: Path):
     done = CliRunner().invoke(cli, ["unpack", str(tmp_path / "none.zip")])
     assert isinstance(done.exception, BundleError)  # which main() prints, with exit status 1
     assert str(done.exception) == f"{tmp_path / 'none.zip'} does not exist; check the path."
+
+
+# Several ranks
+
+
+def two_ranks(folder: Path) -> Path:
+    """The bundle of a launch of two ranks, each with its manifest, and a memory snapshot of the second."""
+    bundle(folder)
+    whole = read_manifest(folder)
+    trace, averages = folder / "rank1.trace.json.gz", folder / "rank1.key_averages.json"
+    shutil.copy(folder / "rank0.trace.json.gz", trace)
+    shutil.copy(folder / "rank0.key_averages.json", averages)
+    (folder / "rank1.memory.json").write_text('{"held": "/home/ann/x.py"}', encoding="utf-8")
+    files = RankFiles(1, described(trace), described(averages), memory=described(folder / "rank1.memory.json"))
+    write_manifest(folder, replace(whole, world_size=2, launch="abc"))
+    write_manifest(folder, replace(whole, world_size=2, launch="abc", ranks=(files,)))
+    return folder
+
+
+def test_a_bundle_of_several_ranks_comes_back_as_it_was(tmp_path: Path):
+    original = contents(two_ranks(tmp_path / "run"))
+    pack(tmp_path / "run", tmp_path / "run.zip")
+    assert unpack(tmp_path / "run.zip", tmp_path / "new", largest_bytes=LARGEST) == []
+    assert contents(tmp_path / "new") == original
+    assert [trace.source.rank for trace in load_run([tmp_path / "run.zip"])] == [0, 1]
+
+
+def test_an_altered_file_of_the_second_rank_is_noticed(tmp_path: Path):
+    (two_ranks(tmp_path / "run") / "rank1.memory.json").write_bytes(b"{}")
+    with pytest.raises(BundleError, match=r"rank1\.memory\.json is not the file that was captured"):
+        pack(tmp_path / "run", tmp_path / "run.zip")
+
+
+def test_a_bundle_of_several_ranks_is_redacted_without_memory_snapshots(tmp_path: Path):
+    done = longpole("pack", "--redact", two_ranks(tmp_path / "run"), "-o", tmp_path / "x.zip")
+    assert (done.exit_code, done.stderr) == (0, "longpole: left out 'rank1.memory.json': not known to be free of names.\n")
+    traces = load_run([tmp_path / "x.zip"])
+    assert [(trace.source.rank, trace.manifest and trace.manifest.launch) for trace in traces] == [(0, "abc"), (1, "abc")]
+    assert all(trace.averages is not None for trace in traces)

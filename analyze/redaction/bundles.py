@@ -19,7 +19,7 @@ from ..loading.repair import Repairs
 from ..loading.sources import Input, inputs
 from ..loading.streams import File, Progress, refuse_altered
 from .events import Rules, by_rule
-from .texts import FRAME, Texts
+from .texts import FRAME, Texts, Words
 from .traces import words_in, words_of, write_redacted
 
 GZIP_LEVEL = 6  # as captures have it
@@ -42,15 +42,19 @@ class Redaction:
 def redact(run: str | Path, folder: Path, *, largest_bytes: int, progress: Progress | None = None) -> Redaction:
     """Write the bundle's redacted files into the folder; BundleError where it is none, or its files are not the captured ones."""
     given = inputs([run])
-    if given[0].manifest is None:
+    manifests = [rank.manifest for rank in given if rank.manifest is not None]
+    if len(manifests) < len(given):
         raise BundleError(f"{run} is not a bundle, and only bundles can be packed; capture with longpole to make one.")
-    known = words_of(msgspec.json.encode(given[0].manifest))
-    for rank in given:
-        known |= words_in(rank.file, largest_bytes)
+    known = Words()
+    for rank, manifest in zip(given, manifests, strict=True):
+        known |= words_of(msgspec.json.encode(manifest)) | words_in(rank.file, largest_bytes)
     rules = Rules(Texts(known))
     repairs = Repairs()
-    ranks = tuple(_rank(rank, folder, rules, largest_bytes, progress, repairs) for rank in given)
-    write_manifest(folder, _manifest(given[0].manifest, ranks, rules))
+    files = [_rank(rank, folder, rules, largest_bytes, progress, repairs) for rank in given]
+    for manifest in dict(zip(map(id, manifests), manifests, strict=True)).values():
+        ranks = tuple(made for made, of in zip(files, manifests, strict=True) if of is manifest)
+        rules.left_out.update(rank.memory.name for rank in manifest.ranks if rank.memory)
+        write_manifest(folder, _manifest(manifest, ranks, rules))
     return Redaction(rules.left_out, repairs.dropped)
 
 
