@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .callbacks import lightning_callback, transformers_callback
+    from .cycles import bundle_handler
     from .recorder import record
     from .running.watched import watch
 
-__all__ = ["lightning_callback", "record", "transformers_callback", "watch"]
+__all__ = ["bundle_handler", "lightning_callback", "record", "transformers_callback", "watch"]
 
 MODULES = {
+    "bundle_handler": ".cycles",
     "lightning_callback": ".callbacks",
     "record": ".recorder",
     "transformers_callback": ".callbacks",

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from . import health
 from .bundle import BundleFile, HealthNote, Manifest, RankFiles, described, write_atomically, write_manifest
@@ -15,7 +15,6 @@ from .machine import machine_facts, program_facts, version_facts
 from .memory_history import MemoryHistory
 from .snapshot import EVENT_BUDGET, encoded, snapshot
 from .staging import Staging, publish
-from .window import Plan, Window
 
 INCOMPLETE_CODES = ("exception", "loop_ended", "steps_missing", "trace_invalid")
 GZIP_LEVEL = 6  # measured on a 41 MB trace: 9 takes three times as long for a file 10 % smaller
@@ -47,15 +46,36 @@ class Outcome:
     loader_workers: int | None = None
     notes: tuple[HealthNote, ...] = ()
 
+    @property
+    def step_ranges(self) -> int:
+        """How many the trace should hold: torch closes the step in which the loop ended as if it were whole."""
+        return self.recorded_steps + (self.ended_early is not None)
 
-def write_bundle(staging: Staging, plan: Plan, window: Window, about: About, outcome: Outcome) -> Manifest:
-    """Make every file in the hidden folder, then publish them; CaptureError when the trace holds no step at all."""
+
+class Settings(Protocol):
+    """How a profiler was set up: any dataclass of flat facts."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+class Recorded(Protocol):
+    """A profiler whose window is over; `export`: its trace as plain JSON; `lost`: another profiler took its events away."""
+
+    cuda: bool
+    profiler: Any
+    export: Path
+    lost: bool
+    memory_history: MemoryHistory | None
+
+
+def write_bundle(staging: Staging, plan: Settings, window: Recorded, about: About, outcome: Outcome) -> Manifest:
+    """Make every file in the hidden folder, then publish them; CaptureError when the trace holds none of the steps."""
     if window.lost:
         raise CaptureError("Another PyTorch profiler took the recorded events away; take it out of the loop.")
     rank = staging.launch.rank
     trace = packed(window.export, staging.hidden / f"rank{rank}.trace.json.gz")
     check = health.checked(trace)
-    if check.step_ranges == 0:
+    if check.step_ranges == 0 and outcome.step_ranges:
         raise CaptureError("The trace holds none of the steps; take other profilers out of the loop and record again.")
     options = options_of(plan, window, outcome)
     snapshots, snapshot_notes = snapshot_files(staging.hidden, rank, window, check.events, options)
@@ -96,7 +116,7 @@ def packed(export: Path, trace: Path) -> Path:
     return trace
 
 
-def options_of(plan: Plan, window: Window, outcome: Outcome) -> dict[str, Any]:
+def options_of(plan: Settings, window: Recorded, outcome: Outcome) -> dict[str, Any]:
     """The plan, flat, and what came of it."""
     activities = "cpu,cuda" if window.cuda else "cpu"
     core = outcome.unprofiled_core
@@ -105,16 +125,15 @@ def options_of(plan: Plan, window: Window, outcome: Outcome) -> dict[str, Any]:
     return asdict(plan) | {"activities": activities, **facts}
 
 
-def trace_notes(check: health.TraceCheck, plan: Plan, window: Window, outcome: Outcome) -> list[HealthNote]:
+def trace_notes(check: health.TraceCheck, plan: Settings, window: Recorded, outcome: Outcome) -> list[HealthNote]:
     """What is missing in the trace, and why the loop ended early."""
     early = [] if outcome.ended_early is None else [outcome.ended_early]
-    # torch closes the step in which the loop ended as if it were whole: one range more.
-    expected = outcome.recorded_steps + len(early)
+    expected = outcome.step_ranges
     return [*early, *health.notes(check, expected_step_ranges=expected, kernels_expected=window.cuda and _cuda_used())]
 
 
 def snapshot_files(
-    folder: Path, rank: int, window: Window, events: int, options: dict[str, Any]
+    folder: Path, rank: int, window: Recorded, events: int, options: dict[str, Any]
 ) -> tuple[dict[str, BundleFile], list[HealthNote]]:
     """The snapshots that could be made, by their name in RankFiles, and a note for each that was left out."""
     if events > EVENT_BUDGET:
@@ -128,7 +147,7 @@ def snapshot_files(
 
 
 def _written_snapshots(
-    folder: Path, rank: int, window: Window, events: int, options: dict[str, Any]
+    folder: Path, rank: int, window: Recorded, events: int, options: dict[str, Any]
 ) -> Iterator[tuple[str, BundleFile]]:
     for name, by_shape in (("key_averages", False), ("key_averages_by_shape", True)):
         if options["shapes"] or not by_shape:

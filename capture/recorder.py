@@ -67,7 +67,7 @@ def record(
     """
     plan = Plan(steps, wait, warmup, shapes, stacks, memory, after)
     facts = {**({} if seed is None else {"seed": seed}), **model_facts(model), **(program or {})}
-    about = About(title or Path(folder).resolve().name, now(), _known_mode(mode), samples_per_step, facts)
+    about = About(title or Path(folder).resolve().name, now(), known_mode(mode), samples_per_step, facts)
     require_torch()
     refuse_second_profiler()
     recorder = Recorder(plan, lambda: about, prepared(Path(folder), force=force))
@@ -279,7 +279,8 @@ def workers_of(items: object) -> int | None:
     return workers if isinstance(workers, int) else None
 
 
-def _known_mode(mode: str | None) -> str | None:
+def known_mode(mode: str | None) -> str | None:
+    """The mode; CaptureError where it is none."""
     if mode not in MODES:
         raise CaptureError(f'mode={mode!r} is not known; use "training", "inference" or None.')
     return mode

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ..analyze.trace import Trace
     from .model import Report
 
+MOST_NAMED = 4  # files in a sentence
+
 
 @click.group(
     name="longpole",
@@ -190,6 +192,68 @@ def ops(run: tuple[str, ...], sort: str, limit: int, by_shape: bool, **reading: 
     click.echo(torch_table(table, sort, limit), nl=False)
 
 
+PACK_EXAMPLE = """longpole pack runs/before
+longpole pack runs/before --redact -o to-share.zip"""
+
+
+@cli.command(cls=Example, example=PACK_EXAMPLE)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("-o", "--output", "target", type=click.Path(path_type=Path, dir_okay=False), help="Beside the bundle by default.")
+@click.option(
+    "--redact", is_flag=True, help="Leave out folders, people, machines, arguments of the command and unknown metadata."
+)
+@click.option("--max-gb", type=click.FloatRange(0, min_open=True), default=16, show_default=True, help="Of text in a trace.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def pack(run: Path, target: Path | None, redact: bool, max_gb: float, force: bool) -> None:
+    """Put a bundle into one .zip, which every command reads as it reads the folder.
+
+    With --redact paths are cut to base names, and people, machines, the command's arguments and unknown metadata go. Names of
+    functions, modules, kernels and ranges stay, for a report is about them: look at them before you share the file.
+    """
+    from ..capture.packing import pack as packed
+    from ..capture.packing import refuse_used
+
+    name = run.resolve().name.removesuffix(".zip")
+    target = target or run.resolve().with_name(f"{name}.redacted.zip" if redact else f"{name}.zip")
+    refuse_used(target, force=force)  # before a long trace is read
+    if not redact:
+        with progress() as show:
+            show(f"Packing {run}")
+            others = packed(run, target, force=force)
+        click.echo(f"Wrote {target}")
+        _name_left_out(others, "no file of a bundle")
+        return
+    from tempfile import TemporaryDirectory
+
+    with progress() as show, TemporaryDirectory() as folder:
+        show(f"Redacting {run}")
+        from ..analyze.redaction.bundles import redact as redacted
+
+        done = redacted(run, Path(folder), largest_bytes=round(max_gb * 10**9), progress=show.bytes)
+        packed(Path(folder), target, force=force)
+    click.echo(f"Wrote {target}")
+    _name_left_out([key for key, _ in done.left_out.most_common()], "not known to be free of names")
+    if done.dropped_events:
+        click.echo(f"longpole: {done.dropped_events:,} events could not be read and were left out.", err=True)
+
+
+@cli.command(cls=Example, example="longpole unpack before.zip\nlongpole unpack before.zip -o runs/before")
+@click.argument("packed", metavar="FILE.zip", type=click.Path(path_type=Path))
+@click.option("-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), help="Beside the file by default.")
+@click.option("--max-gb", type=click.FloatRange(0, min_open=True), default=16, show_default=True, help="Of what it holds.")
+@click.option("--force", is_flag=True, help="Replace an existing bundle.")
+def unpack(packed: Path, folder: Path | None, max_gb: float, force: bool) -> None:
+    """Make a bundle's folder from its .zip, once all its files are checked."""
+    from ..capture.packing import unpack as unpacked
+
+    folder = folder or packed.with_name(packed.stem if packed.suffix else f"{packed.name}.bundle")
+    with progress() as show:
+        show(f"Unpacking {packed}")
+        others = unpacked(packed, folder, largest_bytes=round(max_gb * 10**9), force=force)
+    click.echo(f"Unpacked {folder}")
+    _name_left_out(others, "no file of a bundle")
+
+
 @cli.command(cls=Example, example="longpole cache\nlongpole cache clear")
 @click.argument("action", type=click.Choice(["show", "clear"]), default="show")
 def cache(action: str) -> None:
@@ -202,13 +266,22 @@ def cache(action: str) -> None:
     click.echo(f"{'Removed' if action == 'clear' else 'Kept'} {traces}, {size_bytes / 1e6:.1f} MB, in {folder}")
 
 
-@cli.command(cls=Example, example="longpole doctor")
-def doctor() -> None:
+@cli.command(cls=Example, example="longpole doctor\nlongpole doctor --capture")
+@click.option(
+    "--capture", is_flag=True, help="Profile one operator too, on the GPU where there is one; exit status 1 if it fails."
+)
+def doctor(capture: bool) -> None:
     """What works on this machine: capture, CUDA, PDF, and the versions."""
-    from .doctor import checks
+    from .doctor import capture_checks, checks
 
     for found in checks():
-        click.echo(f"{'ok     ' if found.works else 'missing'} {found.name:<10} {found.detail}")
+        click.echo(found)
+    works = True
+    for found in capture_checks() if capture else ():
+        click.echo(found)
+        works = works and found.works
+    if not works:
+        sys.exit(1)
 
 
 def _refuse_without(*packages: str) -> None:
@@ -216,6 +289,15 @@ def _refuse_without(*packages: str) -> None:
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
         raise CaptureError(f'Capturing needs {" and ".join(missing)}, not installed here: pip install "longpole[demo]".')
+
+
+def _name_left_out(names: list[str], why: str) -> None:
+    """On stderr, as the rest is for scripts."""
+    if names:
+        shown = ", ".join(map(ascii, names[:MOST_NAMED])) + (
+            f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        )
+        click.echo(f"longpole: left out {shown}: {why}.", err=True)
 
 
 def _explained(named: Sequence[str], reading: Reading) -> "Report":

@@ -1,5 +1,6 @@
 """The machine -> what works on it: one check a row."""
 
+import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ class Check:
     works: bool
     detail: str
 
+    def __str__(self) -> str:
+        return f"{'ok     ' if self.works else 'missing'} {self.name:<10} {self.detail}"
+
 
 def checks() -> Iterator[Check]:
     """Analysis first, then PDF, then capture."""
@@ -30,6 +34,25 @@ def checks() -> Iterator[Check]:
     yield _package("torch", 'needed to capture only: pip install "longpole[capture]"')
     yield _cuda()
     yield _package("gymnasium", 'needed by the DQN demo only: pip install "longpole[demo]"')
+
+
+def capture_checks() -> Iterator[Check]:
+    """Whether the profiler delivers operators and, where there is a GPU, kernels; the reason where it does not."""
+    if find_spec("torch") is None:
+        yield Check("cpu_ops", False, 'torch is not installed: pip install "longpole[capture]"')
+        return
+    from ..capture.self_test import driver_settings, has_gpu, self_test, why_no_kernels
+
+    found = self_test()
+    works = found.ops > 0
+    nothing = found.problem or "the profiler recorded no operator; another profiler may be attached to this Python"
+    yield Check("cpu_ops", works, f"{found.ops} operator events arrived from the profiler" if works else nothing)
+    if not works or not has_gpu(found):
+        return
+    if found.kernels:
+        yield Check("kernels", True, f"{found.kernels} kernels and {found.launches} runtime calls arrived from the profiler")
+    else:
+        yield Check("kernels", False, f"no kernels arrived: {why_no_kernels(found, os.environ, driver_settings())}")
 
 
 def _package(name: str, advice: str) -> Check:

@@ -93,6 +93,15 @@ def test_a_damaged_zip_is_refused(tmp_path: Path):
         load(path)
 
 
+def test_a_zipped_bundle_with_a_damaged_manifest_is_refused(tmp_path: Path):
+    path = zipped(tmp_path / "x.zip", {"manifest.json": bytes(1000)})
+    text = bytearray(path.read_bytes())
+    text[len("PK") + 41] ^= 255  # in its packed text
+    path.write_bytes(text)
+    with pytest.raises(BundleError, match=r"x\.zip is a damaged or encrypted zip file"):
+        load(path)
+
+
 def test_an_archive_in_an_archive_is_refused(tmp_path: Path):
     inner = zipped(tmp_path / "inner.zip", {"a.json": TEXT}).read_bytes()
     with pytest.raises(BundleError, match="archive inside an archive"):
@@ -223,6 +232,8 @@ def test_all_ranks_of_a_bundle_are_read(tmp_path: Path):
     [
         ("rank3.trace.json", 3), ("trace_rank_12.json.gz", 12), ("profile_0.json", 0), ("trace_rank-7.json", 7), ("r1.json", 1),
         ("frank3.json", None), ("trace.json", None), ("resnet50.json", None), ("/runs/rank5/trace.json", None),
+        ("worker-1_5678.17.pt.trace.json", None), ("node-r7_5678.17.pt.trace.json.gz", None), ("worker0.17.pt.trace.json", 0),
+        ("rank3_5678.17.pt.trace.json", 3), ("worker_3.17.pt.trace.json", 3),
     ],
 )  # fmt: skip
 def test_the_rank_stands_in_the_file_name(name: str, rank: int | None):

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import weakref
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +30,7 @@ from .streams import EMPTY_ZIP, GZIP, ZIP, ZSTD, File, ordinary_file
 
 TRACE_SUFFIXES = (".json", ".json.gz", ".json.zst", ".gz", ".zst")
 HANDLER_NAME = re.compile(r"(?P<worker>.+)\.(?P<time>\d+)\.pt\.trace\.json(\.gz)?$")  # of torch's tensorboard_trace_handler
+HOST_AND_PROCESS = re.compile(r".*_\d+")  # a worker as torch's handler calls it by itself: worker-1 is then the name of a machine
 RANK_IN_NAME = re.compile(r"(?:^|[^a-z0-9])(?:rank|profile|worker|r)[_.\-]?(\d+)(?=[^0-9]|$)", re.IGNORECASE)
 MOST_NAMED = 4  # files named in a sentence
 SNIFFED_BYTES = 1 << 16
@@ -161,7 +163,12 @@ def _newest_windows(traces: Sequence[Path]) -> list[Path]:
         match = HANDLER_NAME.match(path.name)
         worker, time = (match["worker"], int(match["time"])) if match else (path.name, 0)
         newest[worker] = max(newest.get(worker, (time, path)), (time, path))
-    return sorted(path for _, path in newest.values())
+    return sorted((path for _, path in newest.values()), key=_counted)
+
+
+def _counted(path: Path) -> list[tuple[int, str]]:
+    """Sorts host_999 before host_1000."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
 def _looks_like_trace(path: Path) -> bool:
@@ -175,7 +182,11 @@ def _looks_like_trace(path: Path) -> bool:
 
 def rank_in(name: str) -> int | None:
     """`rank3.trace.json`, `trace_rank_3.json`, `profile_3.json` -> 3."""
-    found = RANK_IN_NAME.search(name.replace("\\", "/").rsplit("/", 1)[-1])
+    base = name.replace("\\", "/").rsplit("/", 1)[-1]
+    found = RANK_IN_NAME.search(base)
+    worker = HANDLER_NAME.match(base)
+    if found and worker and "rank" not in found[0].lower() and HOST_AND_PROCESS.fullmatch(worker["worker"], found.end()):
+        return None
     return int(found[1]) if found else None
 
 
@@ -198,7 +209,10 @@ def _of_zip(path: Path) -> list[Input]:
     names = [info.filename for info in members]
     bundles = {name[: -len(_base(name))] for name in names if _base(name) == MANIFEST_NAME or PART_NAME.fullmatch(_base(name))}
     if len(bundles) == 1:
-        return _of_bundle(str(path), zipfile.Path(path, bundles.pop()))
+        try:
+            return _of_bundle(str(path), zipfile.Path(path, bundles.pop()))
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as problem:
+            raise BundleError(f"{path} is a damaged or encrypted zip file ({problem}); copy it again.") from problem
     traces = [info for info in members if info.filename.endswith(TRACE_SUFFIXES)]
     if len(traces) != 1:
         held = [info.filename for info in traces] or names
