@@ -101,9 +101,8 @@ def main() -> int:
         for number in range(rounds):
             for way in ways if number % 2 else reversed(ways):  # what drifts meets all alike
                 medians[way].append(float(np.median(way(Path(folder, f"{way.__name__}{number}")))))
-    print(
-        f"| median step, {rounds} rounds in turn | ms | beside, ms | ratio, median of rounds | middle half |\n| --- | --- | --- | --- | --- |"
-    )
+    print(f"| CPU of the median step, {rounds} rounds in turn | ms | beside, ms | ratio, median of rounds | middle half |")
+    print("| --- | --- | --- | --- | --- |")
     for title, ours, other in PAIRS:
         ratios = np.array(medians[ours]) / np.array(medians[other])
         low, middle, high = np.percentile(ratios, [25, 50, 75])
