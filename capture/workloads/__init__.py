@@ -24,4 +24,8 @@ def _workload(name: str, modules: Mapping[Mode, str], description: str, *package
 
 WORKLOADS = {
     "dqn": _workload("dqn", {"train": "dqn", "infer": "dqn_inference"}, "DQN on CartPole-v1", "gymnasium"),
+    "mlp": _workload("mlp", {"train": "mlp"}, "a multilayer perceptron on random data"),
+    "convnet": _workload("convnet", {"train": "convnet"}, "a small convolutional network on random images"),
+    "transformer": _workload("transformer", {"train": "transformer"}, "a small transformer learns to predict the next token"),
+    "generate": _workload("generate", {"infer": "generate"}, "a small transformer writes replies token by token"),
 }
