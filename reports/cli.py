@@ -35,6 +35,23 @@ if TYPE_CHECKING:
 MOST_NAMED = 4  # files in a sentence
 
 
+class WorkloadName(click.ParamType):
+    """A choice of the bundled workloads, whose package is imported only where one is asked for."""
+
+    name = "workload"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return click.Choice(self._names()).convert(value, param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "{" + "|".join(self._names()) + "}"
+
+    def _names(self) -> list[str]:
+        from ..capture.workloads import WORKLOADS
+
+        return list(WORKLOADS)
+
+
 @click.group(
     name="longpole",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -74,7 +91,7 @@ def demo(folder: Path, force: bool) -> None:
 
 
 @cli.command(cls=Example, example="longpole capture dqn --variant before -o runs/before")
-@click.argument("workload", type=click.Choice(["dqn"]))
+@click.argument("workload", type=WorkloadName())
 @click.option(
     "--variant",
     type=click.Choice(["before", "after"]),
@@ -85,15 +102,13 @@ def demo(folder: Path, force: bool) -> None:
 @click.option(
     "--mode",
     type=click.Choice(["train", "infer"]),
-    default="train",
-    show_default=True,
-    help="Training, or inference with the trained network.",
+    help="Training or inference; by default the first of the two that the workload has.",
 )
 @click.option(
     "-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), required=True, help="Bundle folder to make."
 )
 @click.option("--steps", type=click.IntRange(1), default=60, show_default=True, help="Steps to profile.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of network, environment and replay.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of weights, data and environment.")
 @click.option("--shapes", is_flag=True, help="Record input shapes (slower).")
 @click.option("--stacks", is_flag=True, help="Record Python stacks (much slower).")
 @click.option("--memory", is_flag=True, help="Record allocations (much slower).")
@@ -102,7 +117,7 @@ def capture(workload: str, folder: Path, **options: Any) -> None:
     """Profile a bundled workload into a bundle; your own loop does so with longpole.capture.record()."""
     from ..capture.workloads import WORKLOADS
 
-    _refuse_without("torch", "gymnasium")
+    _refuse_without(*WORKLOADS[workload].packages)
     with progress() as show:
         show(f"Capturing {workload}")
         WORKLOADS[workload].capture(folder, progress=show.steps, **options)
@@ -288,7 +303,8 @@ def _refuse_without(*packages: str) -> None:
     """CaptureError where a package is not installed that capturing a workload needs."""
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
-        raise CaptureError(f'Capturing needs {" and ".join(missing)}, not installed here: pip install "longpole[demo]".')
+        extra = "demo" if "gymnasium" in packages else "capture"
+        raise CaptureError(f'Capturing needs {" and ".join(missing)}, not installed here: pip install "longpole[{extra}]".')
 
 
 def _name_left_out(names: list[str], why: str) -> None:

@@ -14,12 +14,12 @@ from longpole.capture.workloads import WORKLOADS
 from longpole.capture.workloads.dqn import BATCH, RANDOM_STEPS, Agent, one_thread, train
 from longpole.capture.workloads.dqn_after import REPLAY_SIZE, Batched
 from longpole.capture.workloads.dqn_before import OneByOne
-from longpole.capture.workloads.dqn_capture import capture_dqn
 from longpole.capture.workloads.dqn_inference import OBSERVATIONS, make_environments, play
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("gymnasium")
 
+capture_dqn = WORKLOADS["dqn"].capture
 SHORT: dict[str, Any] = {"steps": 3, "wait": 4, "warmup": 1, "device": "cpu"}
 TRAINING_PHASES = {"act", "environment", "sampling", "forward", "loss", "backward", "optimizer"}
 INFERENCE_PHASES = {"input", "forward", "output", "environment"}
@@ -114,8 +114,3 @@ def test_a_capture_leaves_threads_and_random_numbers_of_the_caller_alone(tmp_pat
     capture_dqn(tmp_path / "run", variant="after", **SHORT)
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_the_workload_has_a_name_and_a_line_about_it():
-    assert WORKLOADS["dqn"].capture is capture_dqn
-    assert "\n" not in WORKLOADS["dqn"].description

@@ -79,9 +79,9 @@ def test_only_json_types_leave():
 
 def test_both_snapshots_of_a_real_recording_agree_with_the_recomputed_table(tmp_path: Path):
     pytest.importorskip("gymnasium")
-    from longpole.capture.workloads.dqn_capture import capture_dqn
+    from longpole.capture.workloads import WORKLOADS
 
-    capture_dqn(tmp_path / "run", variant="after", steps=3, wait=2, warmup=1, shapes=True, device="cpu")
+    WORKLOADS["dqn"].capture(tmp_path / "run", variant="after", steps=3, wait=2, warmup=1, shapes=True, device="cpu")
     found = snapshot_agreement(load(tmp_path / "run"))
     rows = [json.loads((tmp_path / "run" / f"rank0.{name}.json").read_text(encoding="utf-8"))["rows"] for name in SNAPSHOTS]
     assert found.rows_count == sum(map(len, rows)) > len(rows[0])

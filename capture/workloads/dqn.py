@@ -4,24 +4,22 @@ The algorithm stands here once. What `before` (written the way tutorials write i
 do differently is in `dqn_before.py` and `dqn_after.py`: the same parts under the same names, to be read side by side.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .dqn_after import After
 from .dqn_before import Before
+from .loops import UNWATCHED, Loop, Phase, Progress, Setup, Variant, one_thread, seeded
+from .script import run_script
 
 if TYPE_CHECKING:
     import torch
     from gymnasium import Env
     from torch import Tensor
-
-Variant = Literal["before", "after"]
-Phase = Callable[[str], AbstractContextManager[object]]
-Progress = Callable[[int, int], None]
 
 PARTS: dict[str, type[Before] | type[After]] = {"before": Before, "after": After}
 ENVIRONMENT = "CartPole-v1"
@@ -63,7 +61,7 @@ class Agent:
     def __init__(self, variant: Variant, seed: int, device: str) -> None:
         import gymnasium
 
-        self.network, self.target = network(seed, device), network(seed, device)
+        self.network, self.target = network(seed, device), network(seed, device).requires_grad_(False)
         self.parts = PARTS[variant](self.network, self.target, LEARNING_RATE, TARGET_RATE, device)
         self.explore_random, self.batch_random = (np.random.default_rng((seed, stream)) for stream in range(2))
         self.environment: Env = gymnasium.make(ENVIRONMENT)
@@ -87,22 +85,23 @@ class Agent:
         """One step of the environment, one update; `phase` marks the parts of both."""
         with phase("act"):
             action = self.choose_action()
-        with phase("environment"):
-            transition = self.play(action)
+        transition = self.play(action, phase)
         with phase("sampling"):
             self.parts.remember(*transition)
-            batch = self.parts.sample(BATCH, self.batch_random)
+            states, actions, rewards, next_states, final = self.parts.sample(BATCH, self.batch_random)
         with phase("forward"):
-            values, targets = self.values_and_targets(*batch)
+            values, next_values = self.network(states), self.target(next_states)
+        values = values.gather(1, actions.unsqueeze(1)).squeeze(1)
+        targets = rewards + DISCOUNT * next_values.max(1).values * (1 - final)
         with phase("loss"):
             loss = temporal_difference_loss(values, targets)
-            self.parts.note_loss(loss)
+        self.parts.note_loss(loss)
+        self.parts.optimizer.zero_grad()
         with phase("backward"):
-            self.parts.optimizer.zero_grad()
             loss.backward()
         with phase("optimizer"):
             self.parts.optimizer.step()
-            self.parts.update_target()
+        self.parts.update_target()
         self.updates += 1
 
     def choose_action(self) -> int:
@@ -111,38 +110,43 @@ class Agent:
             return int(self.explore_random.integers(2))
         return self.parts.best_action(self.state)
 
-    def play(self, action: int) -> tuple[np.ndarray, int, float, np.ndarray, bool]:
+    def play(self, action: int, phase: Phase = nullcontext) -> tuple[np.ndarray, int, float, np.ndarray, bool]:
         """Do an action, and begin a new episode after the last: state, action, reward, next state, whether that is final."""
         before = self.state
-        after, reward, final, truncated, _ = self.environment.step(action)
+        with phase("environment"):
+            after, reward, final, truncated, _ = self.environment.step(action)
+            self.state = self.environment.reset()[0] if final or truncated else after
         self.return_so_far += float(reward)
-        self.state = after
         if final or truncated:
             self.returns.append(self.return_so_far)
             self.return_so_far = 0.0
-            self.state = self.environment.reset()[0]
         return before, action, float(reward), after, bool(final)
 
-    def values_and_targets(
-        self, states: "Tensor", actions: "Tensor", rewards: "Tensor", next_states: "Tensor", final: "Tensor"
-    ) -> "tuple[Tensor, Tensor]":
-        """Values of the actions taken, and what the target network says they should be."""
-        import torch
 
-        values = self.network(states).gather(1, actions.unsqueeze(1)).squeeze(1)
-        with torch.no_grad():
-            next_values = self.target(next_states).max(1).values
-            targets = rewards + DISCOUNT * next_values * (1 - final)
-        return values, targets
+class Training:
+    """An agent whose replay buffer is filled, so that every step makes an update."""
+
+    title, mode, samples_per_step = "DQN on CartPole, train", "training", BATCH
+
+    def __init__(self, setup: Setup) -> None:
+        self.turns, self.agent = setup.turns, Agent(setup.variant, setup.seed, setup.device)
+        self.agent.play_at_random()
+        self.model = self.agent.network
+
+    def run(self, loop: Loop = UNWATCHED) -> Sequence[float]:
+        """Losses of the updates."""
+        with self.agent as agent:
+            for _ in range(self.turns):
+                agent.step(loop.phase)
+                loop.step()
+            return agent.parts.losses()
 
 
 def network(seed: int, device: str) -> "torch.nn.Sequential":
     """The value network: 4 numbers of a state -> a value for each of 2 actions."""
-    import torch
     from torch import nn
 
-    with torch.random.fork_rng(devices=[]):  # the seed is ours alone: the caller's random numbers stay as they were
-        torch.manual_seed(seed)
+    with seeded(seed):
         layers = nn.Sequential(nn.Linear(4, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2))
     return layers.to(device)
 
@@ -160,14 +164,7 @@ def explore_share(updates: int) -> float:
     return EXPLORE_FIRST + progress * (EXPLORE_LAST - EXPLORE_FIRST)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run torch on one CPU thread: for layers this small, more threads only wait for each other."""
-    import torch
+job = Training
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+if __name__ == "__main__":
+    run_script(job, "DQN learns CartPole-v1.", turns="--updates")

@@ -1,18 +1,18 @@
-"""A trained DQN network plays several CartPoles at once -> a bundle of its inference.
+"""A trained DQN network plays several CartPoles at once -> the actions it takes.
 
 Both variants answer the same OBSERVATIONS observations in each step, `before` one at a time, `after` as one batch; the
 environments are the same code in both, so that a step is the same work.
 """
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..recorder import record
-from .dqn import ENVIRONMENT, Phase, Progress, Variant, train
+from .dqn import ENVIRONMENT, train
 from .dqn_after import Batched
 from .dqn_before import OneByOne
+from .loops import UNWATCHED, Loop, Phase, Setup
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
@@ -22,22 +22,32 @@ OBSERVATIONS = 16
 TRAINING_UPDATES = 2_000  # a few seconds; the profile does not depend on how well the network plays
 
 
-def record_inference(
-    folder: Path, variant: Variant, seed: int, device: str, turns: int, options: dict[str, Any], progress: Progress | None
-) -> None:
-    """Train a network quickly, then record how it is asked for actions."""
-    import torch
+class Playing:
+    """A network that was trained quickly, and the environments that ask it for actions."""
 
-    network = train("after", updates=TRAINING_UPDATES, seed=seed, device=device, progress=progress).network
-    parts = PARTS[variant](network, device)
-    environments = make_environments()
-    observations = environments.reset(seed=seed)[0]
-    samples = {"mode": "inference", "samples_per_step": OBSERVATIONS, "model": network}
-    with torch.no_grad(), record(folder, **samples, **options) as rec:
-        for _ in range(turns):
-            observations = play(environments, parts, observations, rec.phase)[0]
-            rec.step()
-    environments.close()
+    title, mode, samples_per_step = "DQN on CartPole, infer", "inference", OBSERVATIONS
+
+    def __init__(self, setup: Setup) -> None:
+        how = {"seed": setup.seed, "device": setup.device, "progress": setup.progress}
+        self.turns, self.seed = setup.turns, setup.seed
+        self.model = train("after", updates=TRAINING_UPDATES, **how).network
+        self.parts = PARTS[setup.variant](self.model, setup.device)
+
+    def run(self, loop: Loop = UNWATCHED) -> Sequence[float]:
+        """The actions of the last step."""
+        import torch
+
+        environments = make_environments()
+        observations, actions = environments.reset(seed=self.seed)[0], np.array([])
+        with torch.no_grad():
+            for _ in range(self.turns):
+                observations, actions = play(environments, self.parts, observations, loop.phase)
+                loop.step()
+        environments.close()
+        return actions.tolist()
+
+
+job = Playing
 
 
 def play(

@@ -18,7 +18,7 @@ class Pictures(Dataset):
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         if index % 8 == 0:
-            time.sleep(2 * ASLEEP_S)
+            time.sleep(2 * ASLEEP_S)  # once a batch
         return torch.full((1, 8, 8), float(index % 4)), index % 4
 
 
@@ -42,7 +42,7 @@ def main() -> None:
     net, criterion, watch = Net(), nn.CrossEntropyLoss(), Stopwatch()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.9)
-    training, held_out = DataLoader(Pictures(8 * 14), batch_size=8, shuffle=True), DataLoader(Pictures(16), batch_size=8)
+    training, held_out = DataLoader(Pictures(8 * 14), batch_size=8), DataLoader(Pictures(16), batch_size=8)
     for epoch in range(epochs):
         net.train()
         batches = iter(training)
