@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import pytest
 from run_program import PROGRAMS, Ran, run_watched
 
@@ -13,6 +14,7 @@ from longpole.analyze.step_time import step_time
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="torch is needed to run programs")
 
+MARK = "annotated "  # as tests/programs/annotated.py has it
 NEAR, NEAR_MS = 0.25, 1.0  # what two ways to measure a part of a step differ by at most, on a busy machine
 
 
@@ -79,3 +81,29 @@ def test_a_module_that_writes_token_by_token(tmp_path: Path):
     assert ran.output.startswith("50 tokens by __main__ ['50']")
     assert ran.manifest.mode == "inference"
     assert facts(ran, "step_ends_on", "models", "optimizers") == ["module", "Decoder", None]
+
+
+PHASE_SHARE = 0.03  # of the step, in which a phase that was found and one that was marked may differ
+ALIKE = {"forward", "loss", "backward", "optimizer", "data_loading", "environment"}  # what others are called, nobody can find
+JOBS = ("mlp", "convnet", "transformer", "generate", "dqn")
+
+
+@pytest.mark.parametrize("workload", JOBS)
+def test_the_phases_of_a_bundled_workload_are_those_it_marks_itself(tmp_path: Path, workload: str):
+    if workload == "dqn":
+        pytest.importorskip("gymnasium", reason="gymnasium is needed to play")
+    ran = run_watched(tmp_path, PROGRAMS / "annotated.py", workload, options=["--steps", "20"])
+    assert ran.status == 0, ran.errors
+    trace = load(ran.bundle)
+    found, steps = step_time(trace).per_step("phase"), step_time(trace).steps
+    marked_ns = dict.fromkeys(ALIKE, 0)
+    for name, start, end in zip(trace.host.name, trace.host.start_ns, trace.host.end_ns, strict=True):
+        mark, _, phase = str(trace.names[name]).partition(MARK)
+        if not mark and phase in ALIKE:  # a mark around the first call of a step begins in the step before
+            inside = np.minimum(steps["end_ns"], end) - np.maximum(steps["start_ns"], start)
+            marked_ns[phase] += int(inside.clip(lower=0).sum())
+    step_ns = int(steps["step_ns"].sum())
+    assert marked_ns["forward"] > 0
+    for phase, ns in marked_ns.items():
+        own_ns = int(found[phase].sum()) if phase in found else 0
+        assert own_ns == pytest.approx(ns, abs=PHASE_SHARE * step_ns), (phase, own_ns / step_ns, ns / step_ns)

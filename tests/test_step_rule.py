@@ -51,6 +51,17 @@ def test_what_was_decided_holds_until_another_optimizer_comes():
     assert [rule.optimizer_stepped(one) for one in "AAAB"] == [False, False, False, True]
 
 
+def test_nobody_looks_for_optimizers_while_a_recording_goes_on():
+    asked = []
+    rule = StepRule("auto", lambda: bool(asked.append(rule.forwards)))
+    for _ in range(10):
+        rule.called_module()
+    rule.fix()
+    for _ in range(100):
+        assert rule.called_module()
+    assert asked == [1, 2, 4, 8]
+
+
 def test_modules_that_nobody_trains_end_a_step_each():
     assert ends("fff", has_optimizer=False) == "f|f|f|"
     assert ends("dfdf", has_optimizer=False) == "df|df|"

@@ -36,6 +36,7 @@ class StepRule:
     alone: bool = False  # there is no optimizer
     fixed: Hashable | None = None  # the closing optimizer, once it has been decided on
     asked_at: int = 0  # forwards when has_optimizer was asked last
+    decided: bool = False  # it is not asked any more: a recording goes on
 
     @property
     def closing(self) -> Hashable | None:
@@ -71,11 +72,11 @@ class StepRule:
 
     def fix(self) -> None:
         """Decide on what closes steps now; an optimizer that has not been seen opens the question again."""
-        self.fixed = self.closing
+        self.fixed, self.decided = self.closing, True
 
     def optimizer_stepped(self, optimizer: Hashable) -> bool:
         if optimizer not in self.steps_of:
-            self.fixed = None
+            self.fixed, self.decided = None, False
         self.steps_of[optimizer] = self.steps_of.get(optimizer, 0) + 1
         return self.ends_on == OPTIMIZER and optimizer == self.closing
 
@@ -89,7 +90,7 @@ class StepRule:
 
     def called_module(self) -> bool:
         self.forwards += 1
-        if self.step_on == "auto" and not self.trains and self.forwards >= 2 * self.asked_at:
+        if self.step_on == "auto" and not self.trains and not self.decided and self.forwards >= 2 * self.asked_at:
             self.asked_at = self.forwards
             self.alone = not self.has_optimizer()
         return self.ends_on == MODULE
