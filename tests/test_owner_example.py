@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from run_program import run_source
 
 from longpole.reports.render_json import render_json
 
@@ -58,3 +59,11 @@ def test_the_report_on_it_finds_the_loop(printed: tuple[str, Path]):
     assert report.result("steps").window == "trace"
     assert report.result("steps").mode == "training"
     assert '"Optimizer.step#Adam.step"' in summary
+
+
+def test_it_runs_as_it_is_while_longpole_watches_and_its_own_profiler_is_noticed_and_explained(tmp_path: Path):
+    ran = run_source(tmp_path, SCRIPT.read_text(encoding="utf-8"))
+    assert ran.status == 0, ran.errors
+    assert len(table_of(ran.output)) == 3 + 10 + 2
+    assert "runs a PyTorch profiler of its own" in ran.errors
+    assert not ran.bundle.exists()
