@@ -150,6 +150,12 @@ class Recorder:
         self._guarded(lambda: self._advance(ended_ns - self._began_ns))
         self._began_ns = time.perf_counter_ns()
 
+    def restart_step(self) -> None:
+        """The step that goes on began only now; what came before belongs to none."""
+        self._began_ns = time.perf_counter_ns()
+        if not self._steps_run:
+            self._core_began = core_time()
+
     def phase(self, name: str) -> AbstractContextManager[object]:
         """Mark a part of the step: "forward", "loss", "backward", "optimizer", or a name of yours."""
         if not self.profiling:

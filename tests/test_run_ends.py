@@ -29,7 +29,7 @@ def train(turns, inside=lambda turn: None):
         inside(turn)
 """
 FEW = ("--steps", "4", "--wait", "2", "--warmup", "1")
-FIRST = 3 + 2 + 1  # turns before the first recorded one: watched, timed, thrown away
+FIRST = 3 + 1 + 2 + 1  # turns before the first recorded one: watched, cut, timed, thrown away
 
 
 def codes(ran: Ran) -> list[str]:
@@ -93,7 +93,7 @@ def test_a_program_without_a_loop_runs_and_is_told_why_nothing_was_recorded(tmp_
 def test_a_loop_that_is_too_short_says_what_it_takes(tmp_path: Path):
     ran = run_source(tmp_path, LOOP + "train(8)\n")
     assert ran.status == 0
-    assert "The loop ran 5 steps, and a whole recording needs 28 (wait=5, warmup=3, steps=20)" in ran.errors
+    assert "The loop ran 4 steps, and a whole recording needs 28 (wait=5, warmup=3, steps=20)" in ran.errors
     assert not ran.bundle.exists()
 
 

@@ -96,14 +96,12 @@ def test_the_phases_of_a_bundled_workload_are_those_it_marks_itself(tmp_path: Pa
     assert ran.status == 0, ran.errors
     trace = load(ran.bundle)
     found, steps = step_time(trace).per_step("phase"), step_time(trace).steps
-    marked_ns = dict.fromkeys(ALIKE, 0)
+    marked = {phase: np.zeros(len(steps)) for phase in ALIKE}
     for name, start, end in zip(trace.host.name, trace.host.start_ns, trace.host.end_ns, strict=True):
         mark, _, phase = str(trace.names[name]).partition(MARK)
         if not mark and phase in ALIKE:  # a mark around the first call of a step begins in the step before
-            inside = np.minimum(steps["end_ns"], end) - np.maximum(steps["start_ns"], start)
-            marked_ns[phase] += int(inside.clip(lower=0).sum())
-    step_ns = int(steps["step_ns"].sum())
-    assert marked_ns["forward"] > 0
-    for phase, ns in marked_ns.items():
-        own_ns = int(found[phase].sum()) if phase in found else 0
-        assert own_ns == pytest.approx(ns, abs=PHASE_SHARE * step_ns), (phase, own_ns / step_ns, ns / step_ns)
+            marked[phase] += (np.minimum(steps["end_ns"], end) - np.maximum(steps["start_ns"], start)).clip(lower=0).to_numpy()
+    assert np.median(marked["forward"]) > 0
+    for phase, marked_ns in marked.items():  # medians: the first step lacks the mark that began before the profiler did
+        own_ns = float(found[phase].median()) if phase in found else 0.0
+        assert own_ns == pytest.approx(float(np.median(marked_ns)), abs=PHASE_SHARE * steps["step_ns"].median()), phase

@@ -13,6 +13,7 @@ from typing import Literal
 StepOn = Literal["auto", "module", "optimizer", "batch"]
 STEP_ON: tuple[StepOn, ...] = ("auto", "module", "optimizer", "batch")
 RARE = 16  # an optimizer that steps less often than every so many times does not close the steps of the others
+ASK_AGAIN = 10  # times as many calls of modules as when it was last asked whether there is an optimizer
 BACKWARDS = 3  # without any optimizer: until then one may still be made
 
 OPTIMIZER, BACKWARD, MODULE, BATCH = "optimizer", "backward", "module", "batch"
@@ -90,7 +91,7 @@ class StepRule:
 
     def called_module(self) -> bool:
         self.forwards += 1
-        if self.step_on == "auto" and not self.trains and not self.decided and self.forwards >= 2 * self.asked_at:
+        if self.step_on == "auto" and not self.trains and not self.decided and self.forwards >= ASK_AGAIN * self.asked_at:
             self.asked_at = self.forwards
             self.alone = not self.has_optimizer()
         return self.ends_on == MODULE

@@ -20,11 +20,13 @@ class Replaced:
         Of a class the method of all its instances, but not of subclasses with one of their own. While torch.compile traces, the
         original alone is seen.
         """
+        from torch.compiler import is_compiling
+
         original = getattr(owner, name)
 
         @functools.wraps(original)
         def replacement(*args: Any, **kwargs: Any) -> Any:
-            if is_traced():
+            if is_compiling():
                 return original(*args, **kwargs)
             return around(original, args, kwargs)
 

@@ -15,6 +15,7 @@ from ..recorder import Recorder, now
 from ..staging import Staging, discard, is_free, prepared
 from ..window import Plan, require_torch
 from .live_objects import lives
+from .loop import BATCH as ON_BATCH
 from .loop import OPTIMIZER as ON_OPTIMIZER
 from .loop import StepOn, StepRule
 from .requests import Requests
@@ -24,6 +25,8 @@ from .watch import BACKWARD, DATA_LOADING, EVALUATION, FORWARD, OPTIMIZER, Watch
 if TYPE_CHECKING:
     from torch.nn import Module
 
+UNMARKED = nullcontext()
+LEARNING, RESTING, FOLLOWING = "learning", "resting", "following"
 LEARN_STEPS = 2  # whole ones that are only watched: what is called in them is what is watched later
 DETAIL_STEPS = 5
 DETAIL_FOLDER = "detail"
@@ -90,9 +93,11 @@ class Seen:
         [(batches, steps)] = self.batches_of.most_common(1)
         return size * batches if batches and 2 * steps > self.batches_of.total() else None
 
-    def step_ended(self) -> None:
+    def step_ended(self, fed: bool) -> None:
+        """`fed`: whether its batches were seen."""
         self.all_steps += 1
-        self.batches_of[self.batches] += 1
+        if fed:
+            self.batches_of[self.batches] += 1
         self.batches = 0
 
     def forget_batches(self) -> None:
@@ -126,7 +131,8 @@ class Session:
         self._learned = 0
         self._foreign_profiler = False
         self._watching = False
-        self._marking = False
+        self._state = LEARNING
+        self._cut_step = False  # the step that goes on began where a call begins, and ends where another one is over
 
     def start(self) -> None:
         """Begin to watch."""
@@ -140,7 +146,7 @@ class Session:
             return
         if self._recorder is not None:
             if failure is None and self._pending:  # the last step ended with the program
-                self.seen.step_ended()
+                self.seen.step_ended(True)
                 self._recorder.step()
             self._recorder.leave(None if isinstance(failure, SystemExit) else failure)
             self._conclude(self._recorder)
@@ -192,10 +198,13 @@ class Session:
         elif kind == DATA_LOADING:
             self.rule.got_batch()
             self._note_batch(subject)
-        self._pending = self._pending or ends
+        if ends and self._state == RESTING and self.rule.ends_on != ON_BATCH:
+            self.end_step()  # nobody tells where the next call begins
+        else:
+            self._pending = self._pending or ends
 
     def marked(self, kind: str) -> AbstractContextManager[object]:
-        return self._recorder.phase(kind) if self._recorder else nullcontext()
+        return self._recorder.phase(kind) if self._recorder else UNMARKED
 
     def profiler_began(self) -> None:
         self._foreign_profiler = True
@@ -211,7 +220,7 @@ class Session:
         """A step is over and the next begins."""
         if not self._watching:
             return
-        self.seen.step_ended()
+        self.seen.step_ended(self._state == FOLLOWING)
         closing = (self.rule.ends_on, self.rule.closing if self.rule.ends_on == ON_OPTIMIZER else None)
         if self._ends != closing:
             self._ends, self._learned = closing, 0
@@ -219,21 +228,27 @@ class Session:
             self._start_over("The program began to end its steps with something else.")
         if self._recorder is None:
             self._learn()
-            return
-        self._recorder.step()
-        self._mark()
-        if self._recorder.over:
-            self._recorder.leave(None)
-            self._conclude(self._recorder)
+        elif self._cut_step:
+            self._cut_step = False
+            self._recorder.restart_step()
+        else:
+            self._advance(self._recorder)
+
+    def _advance(self, recorder: Recorder) -> None:
+        recorder.step()
+        self._attune()
+        if recorder.over:
+            recorder.leave(None)
+            self._conclude(recorder)
             self._go_on()
 
     def _learn(self) -> None:
         """Watch some steps, then begin when a recording is wanted."""
         self._learned += 1
-        if self._learned == LEARN_STEPS + 1:  # the first began before anybody watched for its end
-            self._watch.narrow()
-        if self._learned > LEARN_STEPS and not self._foreign_profiler and self._requests.wanted():
-            self._begin(self._plan, self._folder)
+        if self._learned > LEARN_STEPS:  # the first began before anybody watched for its end
+            if not self._foreign_profiler and self._requests.wanted():
+                self._begin(self._plan, self._folder)
+            self._attune()
 
     def _begin(self, plan: Plan, folder: Path) -> None:
         """Record from here on."""
@@ -251,30 +266,32 @@ class Session:
             return
         self._termination.arm()
 
-    def _mark(self) -> None:
-        """Losses and environments are told of while a profiler runs, and only then."""
-        profiling = self._recorder is not None and self._recorder.profiling
-        if profiling and not self._marking:
-            self._watch.mark_losses_and_environments()
-        elif self._marking and not profiling:
-            self._watch.unmark_losses_and_environments()
-        self._marking = profiling
+    def _attune(self) -> None:
+        """Watch as closely as it takes now."""
+        state = RESTING if self._recorder is None or not self._recorder.profiling else FOLLOWING
+        if state == self._state or not self._watching:
+            return
+        self._state = state
+        if state == RESTING:
+            self._cut_step = self.rule.ends_on != ON_BATCH
+            self._watch.rest(self.rule.ends_on)
+        else:
+            self._watch.follow()
 
     def _start_over(self, reason: str) -> None:
         """What goes on is of no use: give it up, and learn anew."""
-        self._learned = 0
+        self._learned, self._state, self._cut_step = 0, LEARNING, False
+        self._watch.learn()
         if self._recorder is None:
             return
         recorder, self._recorder = self._recorder, None
         recorder.give_up(CaptureError(reason))
-        self._mark()
         self._termination.disarm()
-        self._watch.widen()
 
     def _conclude(self, recorder: Recorder) -> None:
         """A recording is over: note what came of it."""
         self._recorder, self._staging = None, None
-        self._mark()
+        self._attune()
         self._termination.disarm()
         if recorder.failure is None:
             self.bundles.append(self._folder / DETAIL_FOLDER if self._detail else self._folder)

@@ -8,13 +8,16 @@ it takes, and put back.
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from ..window import is_own
 from .live_objects import living
+from .loop import BACKWARD as ON_BACKWARD
+from .loop import BATCH as ON_BATCH
+from .loop import MODULE as ON_MODULE
 from .replaced import Replaced, is_traced
 
 if TYPE_CHECKING:
@@ -53,20 +56,18 @@ class Watch:
         self._process = os.getpid()
         self._thread: int | None = None
         self._open: list[tuple[str, Any]] = []  # calls that have begun and not ended, and what marks them
-        self._is_model: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+        self._kinds: WeakKeyDictionary[Any, str | None] = WeakKeyDictionary()  # of modules that were called
         self._foreign_profilers: WeakSet[Any] = WeakSet()
-        self._always, self._modules, self._inside = Replaced(), Replaced(), Replaced()
+        self._always, self._calls = Replaced(), Replaced()
         self._hooks: list[Any] = []
         self._stepped = 0
 
     def start(self) -> None:
-        """Begin to tell; modules are seen wherever they are called, which costs each call a little."""
+        """Begin to tell of everything: modules are seen wherever they are called, which costs each call a little."""
         import torch
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-        from torch.utils.data import dataloader
 
-        self._always.wrap(torch.autograd, "backward", self._went_backward)
-        self._always.wrap(dataloader._BaseDataLoaderIter, "__next__", self._fetched)
+        self._with_gradients = torch.is_grad_enabled
         self._always.wrap(torch.amp.GradScaler, "step", self._scaled)
         for owner, start, stop in (
             (torch.profiler.profile, "start", "stop"),
@@ -78,40 +79,47 @@ class Watch:
             register_optimizer_step_pre_hook(self._optimizer_began),
             register_optimizer_step_post_hook(self._optimizer_ended),
         ]
-        self._modules.wrap(torch.nn.Module, "__call__", self._called)
+        self.learn()
 
-    def narrow(self) -> None:
-        """From now on see modules of the classes only that were called outermost; others are free of us."""
-        self._modules.undo()
-        for kind in self.module_classes:
-            self._modules.wrap(kind, "__call__", self._called)
-
-    def widen(self) -> None:
-        """See all modules again."""
+    def learn(self) -> None:
+        """Tell of all calls, of modules of any class."""
         import torch
 
-        self._modules.undo()
-        self._modules.wrap(torch.nn.Module, "__call__", self._called)
+        self._see((torch.nn.Module,), True, True)
 
-    def mark_losses_and_environments(self) -> None:
-        """Tell of these, too, until `unmark_...`: only a profile wants to know them."""
+    def rest(self, ends_on: str | None) -> None:
+        """Tell of what ends steps, and of no more: no profiler runs, and a step should take what it takes."""
+        self._see(self.module_classes if ends_on == ON_MODULE else (), ends_on == ON_BACKWARD, ends_on == ON_BATCH)
+
+    def follow(self) -> None:
+        """Tell of all that is a phase: a profiler runs. Of modules these are the classes that were called outermost so far."""
+        self._see(self.module_classes, True, True)
         for kind in outermost_environments():
             for name in ("step", "reset"):
-                self._inside.wrap(kind, name, self._played)
+                self._calls.wrap(kind, name, self._played)
         if not _anything_compiled():  # a compiled program that calls a loss would be compiled again
             from torch.nn import functional
 
             for name in vars(functional):
                 if name in LOSS_FUNCTIONS or (name.endswith("_loss") and not name.startswith("_")):
-                    self._inside.wrap(functional, name, self._lost)
+                    self._calls.wrap(functional, name, self._lost)
 
-    def unmark_losses_and_environments(self) -> None:
-        self._inside.undo()
+    def _see(self, modules: Iterable[type], backward: bool, batches: bool) -> None:
+        import torch
+        from torch.utils.data import dataloader
+
+        self._calls.undo()
+        for kind in modules:
+            self._calls.wrap(kind, "__call__", self._called)
+        if backward:
+            self._calls.wrap(torch.autograd, "backward", self._went_backward)
+        if batches:
+            self._calls.wrap(dataloader._BaseDataLoaderIter, "__next__", self._fetched)
 
     def stop(self) -> None:
         """Leave everything as it was."""
-        for replaced in (self._inside, self._modules, self._always):
-            replaced.undo()
+        self._calls.undo()
+        self._always.undo()
         while self._hooks:
             self._hooks.pop().remove()
         self._leave_open(0)
@@ -124,15 +132,13 @@ class Watch:
             return original(*args, **kwargs)
         self._thread = threading.get_ident()
         self.module_classes.add(type(module))
-        with self._call(kind, module):
-            return original(*args, **kwargs)
+        return self._call(kind, module, original, args, kwargs)
 
     def _went_backward(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self._tells() or self._is_inside():
             return original(*args, **kwargs)
         self._thread = threading.get_ident()
-        with self._call(BACKWARD, None):
-            return original(*args, **kwargs)
+        return self._call(BACKWARD, None, original, args, kwargs)
 
     def _fetched(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self._plain(DATA_LOADING, original, args, kwargs)
@@ -157,8 +163,7 @@ class Watch:
     def _plain(self, kind: str, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self._tells() or self._is_inside():
             return original(*args, **kwargs)
-        with self._call(kind, args[0] if args else None):
-            return original(*args, **kwargs)
+        return self._call(kind, args[0] if args else None, original, args, kwargs)
 
     def _optimizer_began(self, optimizer: "Optimizer", args: tuple, kwargs: dict) -> None:
         if is_traced() or not self._tells():
@@ -202,18 +207,20 @@ class Watch:
         """Whether another call is going on; an optimizer's closure may hold them all."""
         return bool(self._open) and self._open[-1][0] != OPTIMIZER
 
-    @contextmanager
-    def _call(self, kind: str, subject: object) -> Iterator[None]:
+    def _call(
+        self, kind: str, subject: object, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         if not self._open:
             self.observer.began(kind, subject)
         place, mark = len(self._open), self.observer.marked(kind)
         self._open.append((kind, mark))
         mark.__enter__()
         try:
-            yield
+            result = original(*args, **kwargs)
         finally:
             self._leave_open(place)
         self.observer.ended(kind, subject)
+        return result
 
     def _leave_open(self, place: int) -> None:
         """End the marks of calls from that place on: also of those that raised something."""
@@ -222,16 +229,13 @@ class Watch:
 
     def _kind(self, module: "Module") -> str | None:
         """What calling it is; None of modules without parameters, as metrics and transforms are."""
-        if _is_loss(type(module)):
-            return LOSS
-        if module not in self._is_model:
-            self._is_model[module] = next(module.parameters(), None) is not None
-        if not self._is_model[module]:
-            return None
-        import torch
-
-        evaluates = self.observer.trains and not module.training and not torch.is_grad_enabled()
-        return EVALUATION if evaluates else FORWARD
+        kind = self._kinds.get(module, "")
+        if kind == "":
+            kind = LOSS if _is_loss(type(module)) else FORWARD if next(module.parameters(), None) is not None else None
+            self._kinds[module] = kind
+        if kind == FORWARD and self.observer.trains and not module.training and not self._with_gradients():
+            return EVALUATION
+        return kind
 
 
 def outermost_environments() -> set[type]:
