@@ -239,10 +239,22 @@ def _provenance(recording: Recording, mode: str, rank: str, version: str) -> lis
             ("Software", ", ".join(f"{name} {versions[key]}" for key, name in SOFTWARE.items() if versions.get(key))),
             ("Code", f"{commit[:12]}{', with uncommitted changes' if program.get('git_dirty') else ''}" if commit else ""),
             ("Command", str(program.get("command") or "")),
+            ("Step", _step_line(program)),
         ]
     used = [name for name in dict.fromkeys(source.devices) if name]
     rows += [("GPU", ", ".join(used)), ("Runtime", source.runtime or "")]
     return [(fact, text) for fact, text in rows if text] + [("Report", f"longpole {version}")]
+
+
+def _step_line(program: dict[str, Any]) -> str:
+    """What ended the steps, where the loop was found and not marked; with its models."""
+    ends_on = str(program.get("step_ends_on") or "")
+    if not ends_on:
+        return ""
+    kind, _, name = ends_on.partition(" ")
+    line = f"ends with {STEP_ENDS.get(kind, ends_on).format(name)}"
+    first = program.get("first_recorded_step")
+    return f"{line}; the first recorded one is number {first + 1:,} of the program" if isinstance(first, int) else line
 
 
 def _machine(facts: dict[str, Any]) -> str:
@@ -250,6 +262,12 @@ def _machine(facts: dict[str, Any]) -> str:
     return str(facts.get("cpu", "")) + (f", {count} CPUs" if count else "")
 
 
+STEP_ENDS = {  # by what `longpole run` notes of it
+    "optimizer": "the step of {}",
+    "backward": "backward()",
+    "module": "each call of the outermost module",
+    "batch": "the next batch of a DataLoader",
+}
 SOFTWARE = {"python": "Python", "torch": "PyTorch", "cuda": "CUDA", "hip": "ROCm"}
 
 
