@@ -17,7 +17,7 @@ from longpole.capture.bundle import read_manifest
 from longpole.reports.cli import cli
 
 pytest.importorskip("torch.distributed")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the loopback device has another name")
+pytestmark = [pytest.mark.live, pytest.mark.skipif(sys.platform != "linux", reason="the loopback device has another name")]
 
 WHOLE = {f"rank{rank}.{kind}" for rank in (0, 1) for kind in ("trace.json.gz", "key_averages.json")}
 WHOLE |= {"manifest.json", "rank1.manifest.json"}

@@ -13,9 +13,12 @@ from longpole.reports.render_json import render_json
 SCRIPT = Path(__file__).parent / "data" / "profile_demo.txt"
 LAST_LINE = '\nprof.export_chrome_trace("trace.json")\n'
 
-pytestmark = pytest.mark.skipif(
-    find_spec("torch") is None or find_spec("gymnasium") is None, reason="torch and gymnasium are needed to run the example"
-)
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(
+        find_spec("torch") is None or find_spec("gymnasium") is None, reason="torch and gymnasium are needed to run the example"
+    ),
+]
 
 
 @pytest.fixture(scope="module")

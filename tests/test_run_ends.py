@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from run_program import PATIENCE_S, Ran, command, environment, run_source, run_watched
 
-pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="torch is needed to run programs")
+pytestmark = [pytest.mark.live, pytest.mark.skipif(find_spec("torch") is None, reason="torch is needed to run programs")]
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 
 LOOP = """

@@ -12,7 +12,7 @@ from run_program import PROGRAMS, Ran, run_watched
 from longpole.analyze.load import load
 from longpole.analyze.step_time import step_time
 
-pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="torch is needed to run programs")
+pytestmark = [pytest.mark.live, pytest.mark.skipif(find_spec("torch") is None, reason="torch is needed to run programs")]
 
 MARK = "annotated "  # as tests/programs/annotated.py has it
 NEAR, NEAR_MS = 0.25, 1.0  # what two ways to measure a part of a step differ by at most, on a busy machine
@@ -66,6 +66,12 @@ def test_gradients_of_several_batches_in_mixed_precision(tmp_path: Path):
     assert_as_measured(ran)
     assert ran.manifest.samples_per_step == 4 * 8
     assert facts(ran, "step_ends_on") == ["optimizer AdamW"]
+
+
+def test_an_optimizer_that_calls_back_for_its_loss(tmp_path: Path):
+    ran = run_watched(tmp_path, PROGRAMS / "closures.py")
+    assert_as_measured(ran)
+    assert facts(ran, "step_ends_on") == ["optimizer Patient"]
 
 
 @pytest.mark.skipif(find_spec("gymnasium") is None, reason="gymnasium is needed to play")
