@@ -154,6 +154,8 @@ class Watch:
         if not self._tells() or self._is_inside():
             return original(*args, **kwargs)
         optimizer, stepped = (args[1] if len(args) > 1 else kwargs["optimizer"]), self._stepped
+        if not self._open:
+            self.observer.began(OPTIMIZER, optimizer)
         with self.observer.marked(OPTIMIZER):
             result = original(*args, **kwargs)
         if self._stepped == stepped:
