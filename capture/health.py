@@ -31,6 +31,10 @@ def checked(trace: Path) -> TraceCheck:
     try:
         return _counted(json.loads(text)["traceEvents"])
     except (ValueError, KeyError, TypeError) as damage:
+        if not text.rstrip().endswith(b"}"):
+            return TraceCheck(
+                events, problem=HealthNote("trace_invalid", "The trace that torch wrote is cut off: free disk space.")
+            )
         message = (
             f"The trace that torch wrote is not valid JSON ({damage}): most often the name of a record_function range holds "
             "a quote or a backslash; rename it and capture again."

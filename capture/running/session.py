@@ -1,6 +1,7 @@
 """What a program's loop calls -> bundles: when a step ends, when a recording begins, and what is told about it."""
 
 import os
+import sys
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -11,14 +12,13 @@ from ..assemble import About
 from ..budget import Budget
 from ..errors import CaptureError
 from ..machine import model_facts
-from ..recorder import Recorder, now
+from ..recorder import Recorder, now, teller
 from ..staging import Staging, discard, is_free, prepared
 from ..window import Plan, require_torch
 from .live_objects import lives
 from .loop import OPTIMIZER as ON_OPTIMIZER
 from .loop import StepOn, StepRule
 from .requests import Requests
-from .termination import Terminated, Termination
 from .watch import BACKWARD, DATA_LOADING, EVALUATION, FORWARD, OPTIMIZER, Watch
 
 if TYPE_CHECKING:
@@ -114,9 +114,10 @@ class Session:
         self.problems: list[str] = []
         self.rule = StepRule(options.step_on, _has_optimizer)
         self.seen = Seen()
+        self.tell = teller(sys.stderr)  # as it is now: the program may put something else in its place
         self._requests = requests
+        self._process = os.getpid()
         self._watch = Watch(self)
-        self._termination = Termination(lambda: self.leave(Terminated()))
         self._recorder: Recorder | None = None
         self._folder = options.folder
         self._staging: Staging | None = prepared(options.folder, force=options.force)
@@ -128,6 +129,11 @@ class Session:
         self._watching = False
         self._marking = False
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that is watched, and none that it has forked."""
+        return os.getpid() == self._process
+
     def start(self) -> None:
         """Begin to watch."""
         self._watching = True
@@ -136,7 +142,7 @@ class Session:
 
     def leave(self, failure: BaseException | None) -> None:
         """The program is over, or what was watched of it: write what there is, and leave everything as it was."""
-        if not self._watching:
+        if not self._watching or not self.is_ours:
             return
         if self._recorder is not None:
             if failure is None and self._pending:  # the last step ended with the program
@@ -244,12 +250,11 @@ class Session:
         try:
             staging = self._staging or prepared(folder, force=self.options.force)
             self._staging = staging
-            self._recorder = Recorder(plan, self._about, staging, budget)
+            self._recorder = Recorder(plan, self._about, staging, budget, self.tell)
         except CaptureError as problem:
             self.problems.append(str(problem))
             self._stop_watching()
             return
-        self._termination.arm()
 
     def _mark(self) -> None:
         """Losses and environments are told of while a profiler runs, and only then."""
@@ -265,17 +270,20 @@ class Session:
         self._learned = 0
         if self._recorder is None:
             return
-        recorder, self._recorder = self._recorder, None
+        if self._recorder.done:  # it is whole, and only some steps behind it were still to be timed
+            self._recorder.leave(None)
+            self._conclude(self._recorder)
+            self._go_on()
+            return
+        recorder, self._recorder, self._staging = self._recorder, None, None
         recorder.give_up(CaptureError(reason))
         self._mark()
-        self._termination.disarm()
         self._watch.widen()
 
     def _conclude(self, recorder: Recorder) -> None:
         """A recording is over: note what came of it."""
         self._recorder, self._staging = None, None
         self._mark()
-        self._termination.disarm()
         if recorder.failure is None:
             self.bundles.append(self._folder / DETAIL_FOLDER if self._detail else self._folder)
         else:
@@ -301,7 +309,6 @@ class Session:
         self._watching = False
         self._watch.stop()
         self._requests.stop()
-        self._termination.disarm()
         if self._staging is not None:
             discard(self._staging)
 
