@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import health
+from .beside import Beside, unseen
 from .bundle import BundleFile, HealthNote, Manifest, RankFiles, described, write_atomically, write_manifest
 from .core_time import CoreTime
 from .errors import CaptureError
@@ -38,6 +39,7 @@ class Outcome:
 
     `unprofiled_core`: of the loop's thread in the steps before; None where there were none.
     `loader_workers`: worker processes of the DataLoader that the loop goes through, None where it is something else.
+    `beside`: the other threads when the recorded steps began and when they ended.
     """
 
     recorded_steps: int
@@ -46,6 +48,7 @@ class Outcome:
     unprofiled_core: CoreTime | None = None
     loader_workers: int | None = None
     notes: tuple[HealthNote, ...] = ()
+    beside: tuple[Beside, Beside] | None = None
 
 
 def write_bundle(staging: Staging, plan: Plan, window: Window, about: About, outcome: Outcome) -> Manifest:
@@ -108,9 +111,11 @@ def options_of(plan: Plan, window: Window, outcome: Outcome) -> dict[str, Any]:
 def trace_notes(check: health.TraceCheck, plan: Plan, window: Window, outcome: Outcome) -> list[HealthNote]:
     """What is missing in the trace, and why the loop ended early."""
     early = [] if outcome.ended_early is None else [outcome.ended_early]
+    elsewhere = unseen(*outcome.beside, check.threads) if outcome.beside and check.problem is None else None
     # torch closes the step in which the loop ended as if it were whole: one range more.
     expected = outcome.recorded_steps + len(early)
-    return [*early, *health.notes(check, expected_step_ranges=expected, kernels_expected=window.cuda and _cuda_used())]
+    missing = health.notes(check, expected_step_ranges=expected, kernels_expected=window.cuda and _cuda_used())
+    return [*early, *missing, *([elsewhere] if elsewhere else [])]
 
 
 def snapshot_files(

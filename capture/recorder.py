@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from .assemble import About, Outcome, write_bundle
+from .beside import Beside, threads_beside
 from .budget import Budget, Probe
 from .bundle import HealthNote, Manifest, write_manifest
 from .core_time import CoreTime, core_time
@@ -112,6 +113,7 @@ class Recorder:
         self._unprofiled_step_ns: list[int] = []
         self._after_step_ns: list[int] = []
         self._unprofiled_core: CoreTime | None = None
+        self._beside: Beside | None = None
         self._manifest: Manifest | None = None
         self._probe: Probe | None = None
         self.loader_workers: int | None = None
@@ -232,6 +234,7 @@ class Recorder:
         self._window_steps += 1
         if self._window_steps == self._plan.warmup:
             synchronize()  # else kernels of the warm-up would run inside the window, without their launches
+            self._beside = threads_beside()
         self._window.step()
         if self._window_steps == self._plan.warmup + self._plan.steps:
             self._finish(None)
@@ -243,10 +246,11 @@ class Recorder:
 
     def _finish(self, ended_early: HealthNote | None) -> None:
         self.done = True
+        beside = self._beside and (self._beside, threads_beside())
         self._window.stop()
         recorded = self.recorded_steps
         unprofiled, notes = tuple(self._unprofiled_step_ns), tuple(self.notes)
-        outcome = Outcome(recorded, unprofiled, ended_early, self._unprofiled_core, self.loader_workers, notes)
+        outcome = Outcome(recorded, unprofiled, ended_early, self._unprofiled_core, self.loader_workers, notes, beside)
         self._manifest = write_bundle(self._staging, self._plan, self._window, self._about(), outcome)
         self._stage = self._followed
         if ended_early or not self._plan.after:

@@ -347,6 +347,51 @@ def test_the_older_profiler_of_autograd_inside_the_loop_is_said_on_leaving(tmp_p
     run_loop(tmp_path / "run")  # and nothing is left running
 
 
+@contextmanager
+def threads(*works: Callable[[], object]) -> Iterator[None]:
+    """Each does its work again and again."""
+    stop = threading.Event()
+
+    def run(one: Callable[[], object]) -> None:
+        while not stop.is_set():
+            one()
+
+    running = [threading.Thread(target=run, args=(one,), name=one.__name__) for one in works]
+    for thread in running:
+        thread.start()
+    yield
+    stop.set()
+    for thread in running:
+        thread.join()
+
+
+def train_elsewhere() -> None:
+    torch.ones(64, 64) @ torch.ones(64, 64)
+
+
+def idle() -> None:
+    time.sleep(0.001)
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="only Linux says what threads take")
+def test_a_thread_that_works_beside_the_loop_is_named_and_one_that_waits_is_not(tmp_path: Path):
+    with threads(train_elsewhere, idle):
+        run_with(tmp_path / "run", lambda turn: time.sleep(0.05))
+    (note,) = [note for note in read_manifest(tmp_path / "run").health if note.code == "threads_unseen"]
+    assert "train_elsewhere (" in note.message
+    assert "idle (" not in note.message
+    assert {event["tid"] for event in events(tmp_path / "run") if event.get("cat") == "cpu_op"} == {os.getpid()}
+
+
+def test_threads_of_autograd_and_of_a_progress_bar_are_no_reason_to_worry(tmp_path: Path):
+    model, hooked = torch.nn.Linear(64, 64), []
+    model.weight.register_hook(lambda gradient: hooked.append(threading.current_thread().name))
+    with threads(idle):
+        run_with(tmp_path / "run", lambda turn: model(torch.ones(8, 64)).sum().backward())
+    assert hooked
+    assert codes(tmp_path / "run") == ["no_shapes"]
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_that_was_recorded_and_left_no_kernel_is_noted(tmp_path: Path):
     torch.cuda.init()

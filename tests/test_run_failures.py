@@ -259,6 +259,8 @@ for turn in range(40):
 def test_a_model_that_is_called_in_another_thread_than_the_optimizer_is_noted_as_missing(warm: WarmRuns, tmp_path: Path):
     ran = warm.run(tmp_path, LOOP + THREADED, *FEW)
     assert_whole(ran)
+    if Path("/proc/self/schedstat").exists():
+        assert "threads_unseen" in ran.codes
     assert {event["name"] for event in phases(ran)} == {"longpole.phase#backward", "longpole.phase#optimizer"}
 
 
