@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from . import health
+from .beside import Beside, unseen
 from .bundle import BundleFile, HealthNote, Manifest, RankFiles, described, write_atomically, write_manifest
 from .core_time import CoreTime
 from .errors import CaptureError
@@ -37,6 +38,7 @@ class Outcome:
 
     `unprofiled_core`: of the loop's thread in the steps before; None where there were none.
     `loader_workers`: worker processes of the DataLoader that the loop goes through, None where it is something else.
+    `beside`: the other threads when the recorded steps began and when they ended.
     """
 
     recorded_steps: int
@@ -45,6 +47,7 @@ class Outcome:
     unprofiled_core: CoreTime | None = None
     loader_workers: int | None = None
     notes: tuple[HealthNote, ...] = ()
+    beside: tuple[Beside, Beside] | None = None
 
     @property
     def step_ranges(self) -> int:
@@ -128,8 +131,10 @@ def options_of(plan: Settings, window: Recorded, outcome: Outcome) -> dict[str, 
 def trace_notes(check: health.TraceCheck, plan: Settings, window: Recorded, outcome: Outcome) -> list[HealthNote]:
     """What is missing in the trace, and why the loop ended early."""
     early = [] if outcome.ended_early is None else [outcome.ended_early]
-    expected = outcome.step_ranges
-    return [*early, *health.notes(check, expected_step_ranges=expected, kernels_expected=window.cuda and _cuda_used())]
+    elsewhere = unseen(*outcome.beside, check.threads) if outcome.beside and check.problem is None else None
+    kernels_expected = window.cuda and _cuda_used()
+    missing = health.notes(check, expected_step_ranges=outcome.step_ranges, kernels_expected=kernels_expected)
+    return [*early, *missing, *([elsewhere] if elsewhere else [])]
 
 
 def snapshot_files(

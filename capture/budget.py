@@ -70,6 +70,6 @@ class Probe:
         step_ns = time.perf_counter_ns() - self.began_ns
         self.profiler.stop()
         self.profiler.export_chrome_trace(str(self.file))
-        text = self.file.read_bytes()
+        text = self.file.read_bytes()  # not there when it could not be written
         self.file.unlink()
         return Weight(text.count(EVENT), len(text), step_ns)

@@ -13,11 +13,12 @@ PARSE_LIMIT_BYTES = 256 * 2**20  # json needs about ten times the text in memory
 
 @dataclass(frozen=True)
 class TraceCheck:
-    """What a trace holds. `step_ranges` and `kernels` are None when it was not parsed, and `problem` then says why."""
+    """What a trace holds. `problem` says why it was not parsed; then all but `events` is unknown."""
 
     events: int
     step_ranges: int | None = None
     kernels: int | None = None
+    threads: frozenset[int] = frozenset()  # that operators ran in, by their ids in the system
     problem: HealthNote | None = None
 
 
@@ -31,6 +32,10 @@ def checked(trace: Path) -> TraceCheck:
     try:
         return _counted(json.loads(text)["traceEvents"])
     except (ValueError, KeyError, TypeError) as damage:
+        if not text.rstrip().endswith(b"}"):
+            return TraceCheck(
+                events, problem=HealthNote("trace_invalid", "The trace that torch wrote is cut off: free disk space.")
+            )
         message = (
             f"The trace that torch wrote is not valid JSON ({damage}): most often the name of a record_function range holds "
             "a quote or a backslash; rename it and capture again."
@@ -56,4 +61,5 @@ def _counted(events: list[dict[str, Any]]) -> TraceCheck:
     complete = [event for event in events if event.get("ph") == "X"]
     ranges = [event for event in complete if event.get("cat") == "user_annotation"]
     steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges)
-    return TraceCheck(len(events), steps, sum(event.get("cat") == "kernel" for event in complete))
+    threads = frozenset(event["tid"] for event in complete if event.get("cat") == "cpu_op")
+    return TraceCheck(len(events), steps, sum(event.get("cat") == "kernel" for event in complete), threads)

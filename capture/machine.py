@@ -62,7 +62,7 @@ def program_facts() -> dict[str, Any]:
     """Command line, git commit, and the settings of torch that decide speed, as they are now."""
     return {
         "command": command_line(sys.argv),
-        **git_facts(Path.cwd()),
+        **git_facts(Path()),  # the working directory, which may be gone
         **torch_settings(),
         **environment_facts(os.environ),
     }

@@ -10,6 +10,7 @@ thrown away; then `steps` steps are recorded. The bundle is in place as soon as 
 nothing attached; the first `after` steps of that are timed again.
 """
 
+import os
 import sys
 import time
 import unicodedata
@@ -19,15 +20,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from .assemble import About, Outcome, write_bundle
+from .beside import Beside, threads_beside
 from .budget import Budget, Probe
 from .bundle import HealthNote, Manifest, write_manifest
 from .core_time import CoreTime, core_time
 from .errors import CaptureError
 from .machine import model_facts
 from .staging import Staging, discard, prepared
+from .termination import Terminated, Termination
 from .window import Plan, Window, refuse_second_profiler, require_torch, synchronize
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 MODES = ("training", "inference", None)
 PHASE_PREFIX = "longpole.phase#"
+Tell = Callable[[str], None]  # a sentence for the user, where there is no error to raise
 
 
 @contextmanager
@@ -63,7 +67,8 @@ def record(
     whole. `program` holds more facts for the manifest: strings, numbers and booleans by name.
 
     Raises CaptureError on entering when the recording cannot start. What fails later is raised once, on leaving, and
-    only if the block itself raised nothing. A loop that ends inside the window leaves an incomplete bundle.
+    only if the block itself raised nothing; else it is said on stderr. A loop that ends inside the window leaves an
+    incomplete bundle, also where SIGTERM ends the program.
     """
     plan = Plan(steps, wait, warmup, shapes, stacks, memory, after)
     facts = {**({} if seed is None else {"seed": seed}), **model_facts(model), **(program or {})}
@@ -75,6 +80,8 @@ def record(
         yield recorder
     except BaseException as failure:
         recorder.leave(failure)
+        if recorder.failure is not None:
+            recorder.tell(str(recorder.failure))
         raise
     recorder.leave(None)
     if recorder.failure is not None:
@@ -88,7 +95,9 @@ class Recorder:
     inside the window, after it.
     """
 
-    def __init__(self, plan: Plan, about: Callable[[], About], staging: Staging, budget: Budget | None = None) -> None:
+    def __init__(
+        self, plan: Plan, about: Callable[[], About], staging: Staging, budget: Budget | None = None, tell: Tell | None = None
+    ) -> None:
         self.done = False  # True once the window is over: a loop may stop early then
         self.over = False  # True once there is nothing left to do in the loop
         self.failure: CaptureError | None = None
@@ -97,10 +106,14 @@ class Recorder:
         self._about = about
         self._budget = budget
         self._staging = staging
+        self.tell = tell or teller(sys.stderr)
+        self._process = os.getpid()
+        self._termination = Termination(self._terminated)
         self._steps_run = self._window_steps = 0
         self._unprofiled_step_ns: list[int] = []
         self._after_step_ns: list[int] = []
         self._unprofiled_core: CoreTime | None = None
+        self._beside: Beside | None = None
         self._manifest: Manifest | None = None
         self._probe: Probe | None = None
         self.loader_workers: int | None = None
@@ -109,10 +122,10 @@ class Recorder:
             self._window = Window(plan, staging.hidden)
             self._begin()
         except CaptureError:
-            discard(staging)
+            self._clear_away()
             raise
         except Exception as failure:
-            discard(staging)
+            self._clear_away()
             raise CaptureError(f"torch.profiler cannot start here ({failure}).") from failure
 
     @property
@@ -144,7 +157,7 @@ class Recorder:
 
     def step(self) -> None:
         """End a step and begin the next: call it once, at the end of each turn of a loop that does not use `steps`."""
-        if self.over:
+        if self.over or os.getpid() != self._process:
             return
         ended_ns = time.perf_counter_ns()
         self._guarded(lambda: self._advance(ended_ns - self._began_ns))
@@ -165,12 +178,22 @@ class Recorder:
         return record_function(phase_range(name))
 
     def leave(self, failure: BaseException | None) -> None:
-        """The loop is over: keep what an unfinished window has, and leave nothing half made behind."""
-        if not self.done:
-            self._guarded(lambda: self._end_early(failure))
-        elif not self.over:
-            self._guarded(self._close)
-        discard(self._staging)
+        """The loop is over: keep what an unfinished window has, and leave nothing half made behind.
+
+        A process that the loop has forked leaves all that to this one.
+        """
+        if os.getpid() != self._process:
+            return
+        try:
+            if not self.done:
+                self._guarded(lambda: self._end_early(failure))
+            elif not self.over and self._manifest:
+                self._guarded(self._close)
+            elif not self.over:
+                came = "SIGTERM" if isinstance(failure, Terminated) else type(failure).__name__
+                self._fail(CaptureError(f"{came} came while the recording was written; nothing of it is kept."))
+        finally:
+            self._clear_away()
 
     def give_up(self, reason: CaptureError) -> None:
         """Stop profiling at once, and make no bundle."""
@@ -209,6 +232,7 @@ class Recorder:
         self._open_window()
 
     def _open_window(self) -> None:
+        self._termination.arm()
         self._window.start()
         self._stage = self._windowed
 
@@ -216,6 +240,7 @@ class Recorder:
         self._window_steps += 1
         if self._window_steps == self._plan.warmup:
             synchronize()  # else kernels of the warm-up would run inside the window, without their launches
+            self._beside = threads_beside()
         self._window.step()
         if self._window_steps == self._plan.warmup + self._plan.steps:
             self._finish(None)
@@ -227,10 +252,11 @@ class Recorder:
 
     def _finish(self, ended_early: HealthNote | None) -> None:
         self.done = True
+        beside = self._beside and (self._beside, threads_beside())
         self._window.stop()
         recorded = self.recorded_steps
         unprofiled, notes = tuple(self._unprofiled_step_ns), tuple(self.notes)
-        outcome = Outcome(recorded, unprofiled, ended_early, self._unprofiled_core, self.loader_workers, notes)
+        outcome = Outcome(recorded, unprofiled, ended_early, self._unprofiled_core, self.loader_workers, notes, beside)
         self._manifest = write_bundle(self._staging, self._plan, self._window, self._about(), outcome)
         self._stage = self._followed
         if ended_early or not self._plan.after:
@@ -239,9 +265,23 @@ class Recorder:
     def _close(self) -> None:
         """Put the times after the window into the manifest."""
         self.over = True
+        self._clear_away()
         if self._manifest and self._after_step_ns:
             amended = replace(self._manifest, unprofiled_after_step_ns=tuple(self._after_step_ns))
-            write_manifest(self._staging.folder, amended)
+            try:
+                write_manifest(self._staging.folder, amended)
+            except OSError as failure:
+                untold = "lacks only the times of the steps after the profiler"
+                raise CaptureError(f"The recording in {self._staging.folder} is whole and {untold} ({failure}).") from failure
+
+    def _clear_away(self) -> None:
+        self._termination.disarm()
+        discard(self._staging)
+
+    def _terminated(self) -> None:
+        self.leave(Terminated())
+        if self.failure is not None:
+            self.tell(str(self.failure))
 
     def _end_early(self, failure: BaseException | None) -> None:
         recorded = self._window_steps - self._plan.warmup
@@ -249,26 +289,40 @@ class Recorder:
             raise CaptureError(_too_short(self._steps_run, self._plan))
         note = _early_note(failure, recorded, self._plan.steps)
         self._finish(note)
-        sys.stderr.write(f"longpole: {note.message} The incomplete recording is kept in {self._staging.folder}.\n")
+        self.tell(f"{note.message} The incomplete recording is kept in {self._staging.folder}.")
 
     def _guarded(self, action: Callable[[], None]) -> None:
         try:
-            action()
+            with self._termination.held():
+                action()
         except CaptureError as failure:
             self._fail(failure)
+        except OSError as failure:
+            self._fail(CaptureError(_unwritten(self._staging.folder, failure)), failure)
         except Exception as failure:  # noqa: BLE001 - whatever it is, it must not end the user's training; raised on leaving
-            error = CaptureError(f"The recording failed: {failure!r}. The loop itself was not touched.")
-            error.__cause__ = failure
-            self._fail(error)
+            self._fail(CaptureError(f"The recording failed: {failure!r}. The loop itself was not touched."), failure)
 
-    def _fail(self, failure: CaptureError) -> None:
+    def _fail(self, failure: CaptureError, cause: Exception | None = None) -> None:
         self.failure = failure
+        self.failure.__cause__ = cause or failure.__cause__
         self.done = self.over = True
         with suppress(Exception):  # it may be what failed
             self._window.stop()
         with suppress(Exception):
             if self._probe:
                 self._probe.profiler.stop()
+        self._clear_away()
+
+
+def teller(stream: IO[str]) -> Tell:
+    """What says a sentence there, unless the program has closed it since."""
+
+    def tell(sentence: str) -> None:
+        with suppress(Exception):  # whatever the program has put there: it must not end by our words
+            stream.write(f"longpole: {sentence}\n")
+            stream.flush()
+
+    return tell
 
 
 @lru_cache(maxsize=256)
@@ -302,9 +356,17 @@ def _too_short(steps_run: int, plan: Plan) -> str:
 
 def _early_note(failure: BaseException | None, recorded: int, steps: int) -> HealthNote:
     where = f"after {recorded} of {steps} recorded steps; the last step range in the trace is not a whole step"
-    if failure is not None:
+    if isinstance(failure, Terminated):
+        return HealthNote("exception", f"SIGTERM ended the program {where}.")
+    if failure is not None and not isinstance(failure, GeneratorExit):  # of a generator that nobody goes on with
         return HealthNote("exception", f"The loop raised {type(failure).__name__} {where}.")
     return HealthNote("loop_ended", f"The loop ended {where}. To stop early, leave the loop once rec.done is True.")
+
+
+def _unwritten(folder: Path, failure: OSError) -> str:
+    if not folder.exists():
+        return f"{folder} was removed while it was recorded into; name a folder that the program leaves alone."
+    return f"The recording could not be written into {folder} ({failure}); free space there, or name another folder."
 
 
 def now() -> str:

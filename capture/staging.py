@@ -7,16 +7,19 @@ has just put there; which files belong together stands in the manifest and its p
 
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from .bundle import manifest_name, manifest_names, read_manifest
 from .errors import BundleError, CaptureError, FolderUsedError
 from .launch import Launch, this_launch
 
+HIDDEN_SUFFIX, LOCK_NAME = ".tmp", "lock"
 BUNDLE_FILE = re.compile(
     r"manifest\.json|rank(\d+)\.(trace\.json\.gz|manifest\.json|key_averages(_by_shape)?\.json|memory\.json)"
 )
@@ -30,20 +33,24 @@ class Staging:
     hidden: Path
     launch: Launch
     remove_empty: bool  # the folder was made for this recording alone
+    lock: IO[bytes] | None  # of the hidden folder; None where the system has none
 
 
 def prepared(folder: Path, *, force: bool, launch: Launch | None = None) -> Staging:
     """Make the folder and its hidden folder; CaptureError when it is in use (unless `force`) or cannot be written."""
-    launch = launch or this_launch()
+    folder, launch = folder.absolute(), launch or this_launch()  # the program may change its working directory
     remove_empty = launch.token is None and not folder.exists()
     try:
+        for abandoned in folder.glob(f".capture-*{HIDDEN_SUFFIX}"):
+            _remove_abandoned(abandoned)
         if not force:
             _refuse_used(folder, launch)
         folder.mkdir(parents=True, exist_ok=True)
-        hidden = Path(tempfile.mkdtemp(prefix=_hidden_prefix(launch), suffix=".tmp", dir=folder))
+        hidden = Path(tempfile.mkdtemp(prefix=_hidden_prefix(launch), suffix=HIDDEN_SUFFIX, dir=folder))
+        lock = _locked(hidden)
     except OSError as failure:
         raise CaptureError(f"{folder} cannot be written ({failure}); name a folder that can.") from failure
-    return Staging(folder, hidden, launch, remove_empty)
+    return Staging(folder, hidden, launch, remove_empty, lock)
 
 
 def publish(staging: Staging) -> None:
@@ -54,18 +61,18 @@ def publish(staging: Staging) -> None:
     old = staging.hidden / "old"
     old.mkdir()
     outwards = [(path, old / path.name) for path in reversed(_manifests_last(own_files(staging.folder, staging.launch)))]
-    made = _manifests_last(path for path in staging.hidden.iterdir() if path.is_file())
+    made = _manifests_last(path for path in staging.hidden.iterdir() if BUNDLE_FILE.fullmatch(path.name))
     move_all([*outwards, *((path, staging.folder / path.name) for path in made)])
 
 
 def move_all(moves: list[tuple[Path, Path]]) -> None:
-    """Rename each file, in order; when one fails, take back those before it and raise the OSError."""
+    """Rename each file, in order; when one fails, or Ctrl-C comes, take back those before it."""
     done: list[tuple[Path, Path]] = []
     try:
         for origin, place in moves:
             origin.replace(place)
             done.append((origin, place))
-    except OSError:
+    except BaseException:
         for origin, place in reversed(done):
             place.replace(origin)
         raise
@@ -73,10 +80,43 @@ def move_all(moves: list[tuple[Path, Path]]) -> None:
 
 def discard(staging: Staging) -> None:
     """Remove the hidden folder, and the bundle's folder if it was made for a bundle that never came."""
+    if staging.lock:
+        staging.lock.close()
     shutil.rmtree(staging.hidden, ignore_errors=True)
     if staging.remove_empty:
         with suppress(OSError):  # not empty: the bundle is there
             staging.folder.rmdir()
+
+
+def _locked(hidden: Path) -> IO[bytes] | None:
+    """A file there, locked as long as this process lives; it gets its name once it is, so that nobody finds it free before."""
+    unnamed = hidden / f"{LOCK_NAME}.new"
+    file = unnamed.open("wb")
+    if _takes(file):
+        unnamed.replace(hidden / LOCK_NAME)
+        return file
+    file.close()
+    return None
+
+
+def _remove_abandoned(hidden: Path) -> None:
+    """Remove a hidden folder whose process was killed: nobody holds its lock. One without a lock says nothing, and stays."""
+    with suppress(OSError), (hidden / LOCK_NAME).open("rb+") as file:
+        if _takes(file):
+            shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _takes(file: IO[bytes]) -> bool:
+    """Whether a file could be locked: nobody else has, and the system can."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def own_files(folder: Path, launch: Launch) -> list[Path]:

@@ -109,7 +109,7 @@ class Window:
             return
         profiler.export_chrome_trace(str(self.export))
         if not self.export.is_file():  # torch reports a failed write on stderr only
-            raise CaptureError(f"torch wrote no trace into {self.export.parent}; check that the disk has space and is writable.")
+            raise OSError("torch wrote no trace")
 
 
 _OWN: WeakSet = WeakSet()

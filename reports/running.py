@@ -63,9 +63,11 @@ def run(
 
     program = Program(target, arguments, is_module).checked()
     place = folder or _free_folder(RUNS_FOLDER / program.name, options["force"])
-    session = Session(Options(place, title or program.name, **options), Requests(after_s, on_demand, repeat))
+    began_in, asked = Path.cwd(), on_demand and on_demand.absolute()  # the program may change its working directory
+    session = Session(Options(place.absolute(), title or program.name, **options), Requests(after_s, asked, repeat))
     status = run_watched(program, session)
-    _tell(session)
+    if session.is_ours:
+        _tell(session, began_in)
     sys.exit(status)
 
 
@@ -77,9 +79,10 @@ def _free_folder(folder: Path, force: bool) -> Path:
     return next_folder(folder) if taken else folder
 
 
-def _tell(session: "Session") -> None:
-    """On stderr, after all that the program said."""
+def _tell(session: "Session", began_in: Path) -> None:
+    """On stderr, after all that the program said; bundles as the user's shell would name them."""
     for bundle in session.bundles:
-        click.echo(f"longpole: recorded {bundle}; to explain it: longpole report {bundle}", err=True)
+        name = bundle.relative_to(began_in) if bundle.is_relative_to(began_in) else bundle
+        session.tell(f"recorded {name}; to explain it: longpole report {name}")
     for problem in session.outcome():
-        click.echo(f"longpole: {problem}", err=True)
+        session.tell(problem)

@@ -12,6 +12,22 @@ from longpole.capture.bundle import Manifest, read_manifest
 
 PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE_S = 240
+LOOP = """
+import sys, time
+import torch
+from torch import nn
+torch.set_num_threads(1)
+net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+def train(turns, inside=lambda turn: None):
+    for turn in range(turns):
+        optimizer.zero_grad()
+        net(torch.randn(2, 4)).sum().backward()
+        optimizer.step()
+        inside(turn)
+"""
+FEW = ("--steps", "4", "--wait", "2", "--warmup", "1")
+FIRST = 3 + 1 + 2 + 1  # turns before the first recorded one: watched, cut, timed, thrown away
 
 
 @dataclass(frozen=True)
@@ -26,6 +42,11 @@ class Ran:
     @property
     def manifest(self) -> Manifest:
         return read_manifest(self.bundle)
+
+    @property
+    def codes(self) -> list[str]:
+        """Of what the manifest notes."""
+        return [note.code for note in self.manifest.health]
 
     @property
     def stopwatch(self) -> list[dict[str, float]]:

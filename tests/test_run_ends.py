@@ -9,31 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from run_program import PATIENCE_S, Ran, command, environment, run_source, run_watched
+from run_program import FEW, FIRST, LOOP, PATIENCE_S, Ran, command, environment, run_source, run_watched
 
 pytestmark = [pytest.mark.live, pytest.mark.skipif(find_spec("torch") is None, reason="torch is needed to run programs")]
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-
-LOOP = """
-import sys, time
-import torch
-from torch import nn
-torch.set_num_threads(1)
-net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-def train(turns, inside=lambda turn: None):
-    for turn in range(turns):
-        optimizer.zero_grad()
-        net(torch.randn(2, 4)).sum().backward()
-        optimizer.step()
-        inside(turn)
-"""
-FEW = ("--steps", "4", "--wait", "2", "--warmup", "1")
-FIRST = 3 + 1 + 2 + 1  # turns before the first recorded one: watched, cut, timed, thrown away
-
-
-def codes(ran: Ran) -> list[str]:
-    return [note.code for note in ran.manifest.health]
 
 
 def test_output_arguments_and_status_are_those_of_python(tmp_path: Path):
@@ -56,7 +35,7 @@ def test_an_exception_looks_as_it_would_have_and_what_was_recorded_is_kept(tmp_p
     assert theirs == plain.stderr.rstrip()
     assert ran.status == plain.returncode == 1
     assert not ran.manifest.complete
-    assert codes(ran)[0] == "exception"
+    assert ran.codes[0] == "exception"
     assert ran.manifest.options["recorded_steps"] == 3  # the call that fails comes after the third
 
 
@@ -102,7 +81,7 @@ def test_a_loop_that_ends_inside_the_window_leaves_what_there_is(tmp_path: Path)
     assert ran.status == 0
     assert not ran.manifest.complete
     assert ran.manifest.options["recorded_steps"] == 3
-    assert codes(ran)[0] == "loop_ended"
+    assert ran.codes[0] == "loop_ended"
 
 
 def test_a_model_can_be_copied_and_saved_whole_while_it_is_recorded(tmp_path: Path):
@@ -232,7 +211,7 @@ def test_a_signal_ends_the_program_as_it_would_have_and_what_was_recorded_is_kep
     assert ("KeyboardInterrupt" in ran.errors) == (number == signal.SIGINT)
     assert not ran.manifest.complete
     assert ran.manifest.options["recorded_steps"] >= 2
-    assert codes(ran)[0] == "exception"
+    assert ran.codes[0] == "exception"
 
 
 @posix

@@ -88,6 +88,8 @@ def test_a_bundle_that_is_still_written_names_who_is_missing(tmp_path: Path, don
         finished(stagings[rank])
     assert read(tmp_path / "run") == dict.fromkeys(done, "a")
     assert noted(tmp_path / "run") == {"missing_ranks": ", ".join(f"rank {rank}" for rank in {0, 1, 2} - set(done))}
+    for rank in {0, 1, 2} - set(done):
+        discard(stagings[rank])
 
 
 @pytest.mark.parametrize("old", [[ALONE], ranks_of("a", 2), ranks_of("a", 2)[:1], ranks_of("a", 2)[1:]])
@@ -167,7 +169,8 @@ def test_the_next_of_several_folders_is_the_one_that_peers_have_begun_and_not_on
         monkeypatch.setenv(name, value)
     recorded(tmp_path / "run-2", ALONE)
     this = this_launch()
-    prepared(tmp_path / "run-3", force=False, launch=replace(this, rank=1))
+    peer = prepared(tmp_path / "run-3", force=False, launch=replace(this, rank=1))
     assert next_folder(tmp_path / "run") == tmp_path / "run-3"
+    discard(peer)
     recorded(tmp_path / "run-3", this)
     assert next_folder(tmp_path / "run") == tmp_path / "run-4"

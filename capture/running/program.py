@@ -10,6 +10,7 @@ import sys
 import threading
 import types
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -97,8 +98,9 @@ def _run_script(path: Path) -> None:
 
 def _end_interrupted(interrupted: threading.Event) -> None:
     if interrupted.is_set() and os.name != "nt":
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # closed by the program, or something else in its place
+                stream.flush()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
 

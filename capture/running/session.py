@@ -1,6 +1,7 @@
 """What a program's loop calls -> bundles: when a step ends, when a recording begins, and what is told about it."""
 
 import os
+import sys
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from ..assemble import About
 from ..budget import Budget
 from ..errors import CaptureError
 from ..machine import model_facts
-from ..recorder import Recorder, now
+from ..recorder import Recorder, now, teller
 from ..staging import Staging, discard, is_free, prepared
 from ..window import Plan, require_torch
 from .live_objects import lives
@@ -19,7 +20,6 @@ from .loop import BATCH as ON_BATCH
 from .loop import OPTIMIZER as ON_OPTIMIZER
 from .loop import StepOn, StepRule
 from .requests import Requests
-from .termination import Terminated, Termination
 from .watch import BACKWARD, DATA_LOADING, EVALUATION, FORWARD, OPTIMIZER, Watch
 
 if TYPE_CHECKING:
@@ -119,9 +119,10 @@ class Session:
         self.problems: list[str] = []
         self.rule = StepRule(options.step_on, _has_optimizer)
         self.seen = Seen()
+        self.tell = teller(sys.stderr)  # as it is now: the program may put something else in its place
         self._requests = requests
+        self._process = os.getpid()
         self._watch = Watch(self)
-        self._termination = Termination(lambda: self.leave(Terminated()))
         self._recorder: Recorder | None = None
         self._folder = options.folder
         self._staging: Staging | None = prepared(options.folder, force=options.force)
@@ -134,6 +135,11 @@ class Session:
         self._state = LEARNING
         self._cut_step = False  # the step that goes on began where a call begins, and ends where another one is over
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that is watched, and none that it has forked."""
+        return os.getpid() == self._process
+
     def start(self) -> None:
         """Begin to watch."""
         self._watching = True
@@ -142,7 +148,7 @@ class Session:
 
     def leave(self, failure: BaseException | None) -> None:
         """The program is over, or what was watched of it: write what there is, and leave everything as it was."""
-        if not self._watching:
+        if not self._watching or not self.is_ours:
             return
         if self._recorder is not None:
             if failure is None and self._pending:  # the last step ended with the program
@@ -259,12 +265,11 @@ class Session:
         try:
             staging = self._staging or prepared(folder, force=self.options.force)
             self._staging = staging
-            self._recorder = Recorder(plan, self._about, staging, budget)
+            self._recorder = Recorder(plan, self._about, staging, budget, self.tell)
         except CaptureError as problem:
             self.problems.append(str(problem))
             self._stop_watching()
             return
-        self._termination.arm()
 
     def _attune(self) -> None:
         """Watch as closely as it takes now."""
@@ -284,15 +289,18 @@ class Session:
         self._watch.learn()
         if self._recorder is None:
             return
-        recorder, self._recorder = self._recorder, None
+        if self._recorder.done:  # it is whole, and only some steps behind it were still to be timed
+            self._recorder.leave(None)
+            self._conclude(self._recorder)
+            self._go_on()
+            return
+        recorder, self._recorder, self._staging = self._recorder, None, None
         recorder.give_up(CaptureError(reason))
-        self._termination.disarm()
 
     def _conclude(self, recorder: Recorder) -> None:
         """A recording is over: note what came of it."""
         self._recorder, self._staging = None, None
         self._attune()
-        self._termination.disarm()
         if recorder.failure is None:
             self.bundles.append(self._folder / DETAIL_FOLDER if self._detail else self._folder)
         else:
@@ -318,7 +326,6 @@ class Session:
         self._watching = False
         self._watch.stop()
         self._requests.stop()
-        self._termination.disarm()
         if self._staging is not None:
             discard(self._staging)
 

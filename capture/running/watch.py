@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -48,7 +49,7 @@ class Observer(Protocol):
 
 
 class Watch:
-    """Tells of calls in one thread of this process: the first in which a module is called or gradients are computed."""
+    """Tells of calls in one thread of this process: the first that steps an optimizer, or until then that calls anything."""
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
@@ -57,6 +58,7 @@ class Watch:
         self._thread: int | None = None
         self._open: list[tuple[str, Any]] = []  # calls that have begun and not ended, and what marks them
         self._kinds: WeakKeyDictionary[Any, str | None] = WeakKeyDictionary()  # of modules that were called
+        self._stepping: list[FrameType] = []  # those of `_open` that are an optimizer's: where torch calls it from
         self._foreign_profilers: WeakSet[Any] = WeakSet()
         self._always, self._calls = Replaced(), Replaced()
         self._hooks: list[Any] = []
@@ -168,12 +170,16 @@ class Watch:
         return self._call(kind, args[0] if args else None, original, args, kwargs)
 
     def _optimizer_began(self, optimizer: "Optimizer", args: tuple, kwargs: dict) -> None:
+        if not self._stepped and not self._open:
+            self._thread = threading.get_ident()  # who steps an optimizer runs the loop; until then, who called anything first
         if is_traced() or not self._tells():
             return
+        self._leave_failed()
         if not self._open:
             self.observer.began(OPTIMIZER, optimizer)
         mark = self.observer.marked(OPTIMIZER)
         self._open.append((OPTIMIZER, mark))
+        self._stepping.append(sys._getframe(1))
         mark.__enter__()
 
     def _optimizer_ended(self, optimizer: "Optimizer", args: tuple, kwargs: dict) -> None:
@@ -207,7 +213,13 @@ class Watch:
 
     def _is_inside(self) -> bool:
         """Whether another call is going on; an optimizer's closure may hold them all."""
+        self._leave_failed()
         return bool(self._open) and self._open[-1][0] != OPTIMIZER
+
+    def _leave_failed(self) -> None:
+        """End the marks of optimizers that have raised something: torch calls no hook then."""
+        while self._open and self._open[-1][0] == OPTIMIZER and not _runs(self._stepping[-1]):
+            self._leave_open(len(self._open) - 1)
 
     def _call(
         self, kind: str, subject: object, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -227,7 +239,10 @@ class Watch:
     def _leave_open(self, place: int) -> None:
         """End the marks of calls from that place on: also of those that raised something."""
         while len(self._open) > place:
-            self._open.pop()[1].__exit__(None, None, None)
+            kind, mark = self._open.pop()
+            if kind == OPTIMIZER:
+                self._stepping.pop()
+            mark.__exit__(None, None, None)
 
     def _kind(self, module: "Module") -> str | None:
         """What calling it is; None of modules without parameters, as metrics and transforms are."""
@@ -238,6 +253,14 @@ class Watch:
         if kind == FORWARD and self.observer.trains and not module.training and not self._with_gradients():
             return EVALUATION
         return kind
+
+
+def _runs(frame: FrameType) -> bool:
+    """Whether a function has not returned yet, in this thread."""
+    caller: FrameType | None = sys._getframe(1)
+    while caller is not None and caller is not frame:
+        caller = caller.f_back
+    return caller is frame
 
 
 def outermost_environments() -> set[type]:
