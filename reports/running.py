@@ -57,9 +57,10 @@ def run(
     The program is not touched: longpole finds the loop by the calls of its optimizer and its modules. Output, exit status and
     signals are the program's own. Options stand before SCRIPT; what stands behind it is the program's.
     """
+    from ..capture.running.options import Options
     from ..capture.running.program import Program, run_watched
     from ..capture.running.requests import Requests
-    from ..capture.running.session import Options, Session
+    from ..capture.running.session import Session
 
     program = Program(target, arguments, is_module).checked()
     place = folder or _free_folder(RUNS_FOLDER / program.name, options["force"])

@@ -13,8 +13,9 @@ import numpy as np
 
 from longpole.capture import record, watch
 from longpole.capture.bundle import read_manifest
+from longpole.capture.running.options import Options
 from longpole.capture.running.requests import Requests
-from longpole.capture.running.session import Options, Session
+from longpole.capture.running.session import Session
 
 WAIT, WARMUP, STEPS, AFTER, REST = 5, 3, 20, 5, 20
 LEARNED = 3  # steps that are watched before a recording begins by itself

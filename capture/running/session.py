@@ -2,34 +2,28 @@
 
 import os
 import sys
-from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..assemble import About
 from ..budget import Budget
 from ..errors import CaptureError
-from ..machine import model_facts
 from ..recorder import Recorder, now, teller
 from ..staging import Staging, discard, is_free, prepared
 from ..window import Plan, require_torch
 from .live_objects import lives
 from .loop import BATCH as ON_BATCH
 from .loop import OPTIMIZER as ON_OPTIMIZER
-from .loop import StepOn, StepRule
+from .loop import StepRule
+from .options import DETAIL_FOLDER, Options
 from .requests import Requests
+from .seen import Seen
 from .watch import BACKWARD, DATA_LOADING, EVALUATION, FORWARD, OPTIMIZER, Watch
-
-if TYPE_CHECKING:
-    from torch.nn import Module
 
 UNMARKED = nullcontext()
 LEARNING, RESTING, FOLLOWING = "learning", "resting", "following"
 LEARN_STEPS = 2  # whole ones that are only watched: what is called in them is what is watched later
-DETAIL_STEPS = 5
-DETAIL_FOLDER = "detail"
 FOREIGN_PROFILER = (
     "The program runs a PyTorch profiler of its own, and two at once empty each other, so longpole left it alone: take it out"
     " to let longpole record, or keep it and pass on_trace_ready=longpole.capture.bundle_handler(FOLDER) to it."
@@ -38,73 +32,6 @@ FOREIGN_PROFILER = (
 
 class Stop(SystemExit):
     """Ends the program once all is captured, as sys.exit() would: with status 0."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What `longpole run` was asked for. `steps`: None for as many as the budget holds, at most `usual_steps`."""
-
-    folder: Path
-    title: str
-    steps: int | None = None
-    wait: int = 5
-    warmup: int = 3
-    after: int = 5
-    usual_steps: int = 20
-    shapes: bool = False
-    stacks: bool = False
-    memory: bool = False
-    detail: bool = False
-    step_on: StepOn = "auto"
-    stop_after: bool = False
-    samples_per_step: int | None = None
-    force: bool = False
-
-    @property
-    def plan(self) -> Plan:
-        """Of the first pass; CaptureError when it cannot be recorded."""
-        steps = self.steps or self.usual_steps
-        return Plan(steps, self.wait, self.warmup, self.shapes, self.stacks, self.memory, self.after)
-
-    @property
-    def detail_plan(self) -> Plan:
-        """Of the second pass: everything that slows steps down, for a few of them."""
-        return Plan(min(DETAIL_STEPS, self.plan.steps), 1, self.warmup, shapes=True, stacks=True, memory=True)
-
-
-@dataclass
-class Seen:
-    """What has been seen of the loop. Batches and steps are those of the recording that goes on."""
-
-    models: dict[int, dict[str, Any]] = field(default_factory=dict)  # facts of each, by its id
-    all_steps: int = 0
-    batches: int = 0  # of the step that goes on
-    batches_of: Counter[int] = field(default_factory=Counter)  # steps by how many batches they took
-    batch_sizes: set[int | None] = field(default_factory=set)
-    loader_workers: int | None = None
-    foreign_profiles: int = 0
-
-    @property
-    def samples_per_step(self) -> int | None:
-        """Where DataLoaders of one batch size feed it, and most steps take as many batches; an evaluation may lie between."""
-        size = next(iter(self.batch_sizes)) if len(self.batch_sizes) == 1 else None
-        if not size or not self.batches_of:
-            return None
-        [(batches, steps)] = self.batches_of.most_common(1)
-        return size * batches if batches and 2 * steps > self.batches_of.total() else None
-
-    def step_ended(self, fed: bool) -> None:
-        """`fed`: whether its batches were seen."""
-        self.all_steps += 1
-        if fed:
-            self.batches_of[self.batches] += 1
-        self.batches = 0
-
-    def forget_batches(self) -> None:
-        """What comes from now on counts."""
-        self.batches = 0
-        self.batches_of.clear()
-        self.batch_sizes.clear()
 
 
 class Session:
@@ -200,10 +127,12 @@ class Session:
             ends = self.rule.went_backward()
         elif kind in (FORWARD, EVALUATION):
             ends = self.rule.called_module()
-            self._note_model(subject)
+            self.seen.note_model(subject)
         elif kind == DATA_LOADING:
             self.rule.got_batch()
-            self._note_batch(subject)
+            self.seen.note_batch(subject)
+            if self._recorder is not None:
+                self._recorder.loader_workers = self.seen.loader_workers
         if ends and self._state == RESTING and self.rule.ends_on != ON_BATCH:
             self.end_step()  # nobody tells where the next call begins
         else:
@@ -331,41 +260,15 @@ class Session:
 
     # What is told about it
 
-    def _note_model(self, module: "Module") -> None:
-        if id(module) not in self.seen.models:
-            self.seen.models[id(module)] = {"name": type(module).__name__, **model_facts(module)}
-
-    def _note_batch(self, iterator: Any) -> None:
-        self.seen.batches += 1
-        self.seen.batch_sizes.add(getattr(getattr(iterator, "_index_sampler", None), "batch_size", None))
-        self.seen.loader_workers = getattr(iterator, "_num_workers", None)
-        if self._recorder is not None:
-            self._recorder.loader_workers = self.seen.loader_workers
-
     def _about(self) -> About:
         samples = self.options.samples_per_step or self.seen.samples_per_step
         mode = "training" if self.trains else "inference"
         title = f"{self.options.title}, detail" if self._detail else self.options.title
-        return About(title, now(), mode, samples, self._facts())
-
-    def _facts(self) -> dict[str, Any]:
-        """How the loop was understood, for whoever doubts it."""
-        models = list(self.seen.models.values())
-        facts: dict[str, Any] = {
-            "step_ends_on": self.rule.ends_on,
-            "step_on_asked": self.options.step_on,
-            "optimizers": ", ".join(f"{one} ({count} steps)" for one, count in self.rule.steps_of.items()) or None,
-            "models": ", ".join(dict.fromkeys(model["name"] for model in models)) or None,
-            "first_recorded_step": self.seen.all_steps - (self._recorder.recorded_steps if self._recorder else 0),
-        }
-        if models:
-            facts["parameters"] = sum(model["parameters"] for model in models)
-            facts["parameter_dtypes"] = ", ".join(sorted({model["parameter_dtypes"] for model in models}))
-        if self.rule.closing is not None:
-            facts["step_ends_on"] = f"optimizer {self.rule.closing}"
+        recorded = self._recorder.recorded_steps if self._recorder else 0
+        facts = {"step_on_asked": self.options.step_on, **self.seen.facts(self.rule, self.seen.all_steps - recorded)}
         if self.options.detail and not self._detail:
             facts["detail"] = DETAIL_FOLDER
-        return facts
+        return About(title, now(), mode, samples, facts)
 
 
 class Known:

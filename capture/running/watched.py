@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .options import Options
 from .requests import Requests
-from .session import Options, Session
+from .session import Session
 
 
 class Watched:
