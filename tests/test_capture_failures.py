@@ -25,6 +25,7 @@ from longpole.capture.bundle import read_manifest
 from longpole.capture.errors import CaptureError
 from longpole.capture.health import checked
 from longpole.capture.staging import discard, move_all, prepared
+from longpole.capture.termination import Termination
 
 torch = pytest.importorskip("torch")
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has none of this")
@@ -307,6 +308,26 @@ def test_sigterm_is_handled_only_while_a_profiler_runs_and_never_in_a_forked_pro
 
 
 @posix
+def test_sigterm_waits_for_what_must_not_be_cut_in_two():
+    class Acted(Exception):  # noqa: N818 - it is raised to keep this process alive
+        pass
+
+    def act() -> None:
+        raise Acted
+
+    termination, done = Termination(act), []
+    termination.arm()
+    try:
+        with pytest.raises(Acted), termination.held():
+            os.kill(os.getpid(), signal.SIGTERM)
+            done.append("moved")
+    finally:
+        termination.disarm()
+    assert done == ["moved"]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@posix
 def test_a_forked_process_that_leaves_the_block_takes_nothing_away(tmp_path: Path):
     class Child(BaseException):
         pass
@@ -374,11 +395,24 @@ def idle() -> None:
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="only Linux says what threads take")
 def test_a_thread_that_works_beside_the_loop_is_named_and_one_that_waits_is_not(tmp_path: Path):
     with threads(train_elsewhere, idle):
-        run_with(tmp_path / "run", lambda turn: time.sleep(0.05))
+        run_with(tmp_path / "run", lambda turn: time.sleep(0.2), turns=NEEDED)  # long, for a busy machine
     (note,) = [note for note in read_manifest(tmp_path / "run").health if note.code == "threads_unseen"]
     assert "train_elsewhere (" in note.message
     assert "idle (" not in note.message
     assert {event["tid"] for event in events(tmp_path / "run") if event.get("cat") == "cpu_op"} == {os.getpid()}
+
+
+def _pin_memory_loop() -> None:
+    train_elsewhere()
+
+
+def test_the_thread_of_a_loader_that_pins_memory_is_no_reason_to_worry(tmp_path: Path):
+    from torch.utils.data._utils import pin_memory
+
+    assert pin_memory._pin_memory_loop.__name__ == _pin_memory_loop.__name__  # torch starts one only where there is a GPU
+    with threads(_pin_memory_loop):
+        run_with(tmp_path / "run", lambda turn: time.sleep(0.02))
+    assert codes(tmp_path / "run") == ["no_shapes"]
 
 
 def test_threads_of_autograd_and_of_a_progress_bar_are_no_reason_to_worry(tmp_path: Path):
