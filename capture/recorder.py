@@ -20,7 +20,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .assemble import About, Outcome, write_bundle
 from .beside import Beside, threads_beside
@@ -88,6 +88,19 @@ def record(
         raise recorder.failure
 
 
+class Advice(NamedTuple):
+    """What to do about a loop that ends too soon, in words of how it is recorded."""
+
+    before_window: str
+    inside_window: str
+
+
+BY_HAND = Advice(
+    "A loop that does not go through rec.steps(...) must call rec.step() once per turn.",
+    "To stop early, leave the loop once rec.done is True.",
+)
+
+
 class Recorder:
     """What the `with` block of `record` works with. None of its methods ever raises an error of ours into the loop.
 
@@ -96,7 +109,13 @@ class Recorder:
     """
 
     def __init__(
-        self, plan: Plan, about: Callable[[], About], staging: Staging, budget: Budget | None = None, tell: Tell | None = None
+        self,
+        plan: Plan,
+        about: Callable[[], About],
+        staging: Staging,
+        budget: Budget | None = None,
+        tell: Tell | None = None,
+        advice: Advice = BY_HAND,
     ) -> None:
         self.done = False  # True once the window is over: a loop may stop early then
         self.over = False  # True once there is nothing left to do in the loop
@@ -105,6 +124,7 @@ class Recorder:
         self._plan = plan
         self._about = about
         self._budget = budget
+        self._advice = advice
         self._staging = staging
         self.tell = tell or teller(sys.stderr)
         self._process = os.getpid()
@@ -190,7 +210,7 @@ class Recorder:
             elif not self.over and self._manifest:
                 self._guarded(self._close)
             elif not self.over:
-                came = "SIGTERM" if isinstance(failure, Terminated) else type(failure).__name__
+                came = "SIGTERM" if isinstance(failure, Terminated) else type(failure or KeyboardInterrupt()).__name__
                 self._fail(CaptureError(f"{came} came while the recording was written; nothing of it is kept."))
         finally:
             self._clear_away()
@@ -286,8 +306,8 @@ class Recorder:
     def _end_early(self, failure: BaseException | None) -> None:
         recorded = self._window_steps - self._plan.warmup
         if recorded < 0 or (recorded == 0 and failure is None):
-            raise CaptureError(_too_short(self._steps_run, self._plan))
-        note = _early_note(failure, recorded, self._plan.steps)
+            raise CaptureError(_too_short(self._steps_run, self._plan, self._advice))
+        note = _early_note(failure, recorded, self._plan.steps, self._advice)
         self._finish(note)
         self.tell(f"{note.message} The incomplete recording is kept in {self._staging.folder}.")
 
@@ -346,21 +366,21 @@ def known_mode(mode: str | None) -> str | None:
     return mode
 
 
-def _too_short(steps_run: int, plan: Plan) -> str:
+def _too_short(steps_run: int, plan: Plan, advice: Advice) -> str:
     return (
         f"The loop ran {steps_run} steps, and a whole recording needs {plan.steps_needed}"
         f" (wait={plan.wait}, warmup={plan.warmup}, steps={plan.steps}): run more steps, or ask for fewer."
-        " A loop that does not go through rec.steps(...) must call rec.step() once per turn."
+        f" {advice.before_window}"
     )
 
 
-def _early_note(failure: BaseException | None, recorded: int, steps: int) -> HealthNote:
+def _early_note(failure: BaseException | None, recorded: int, steps: int, advice: Advice) -> HealthNote:
     where = f"after {recorded} of {steps} recorded steps; the last step range in the trace is not a whole step"
     if isinstance(failure, Terminated):
         return HealthNote("exception", f"SIGTERM ended the program {where}.")
     if failure is not None and not isinstance(failure, GeneratorExit):  # of a generator that nobody goes on with
         return HealthNote("exception", f"The loop raised {type(failure).__name__} {where}.")
-    return HealthNote("loop_ended", f"The loop ended {where}. To stop early, leave the loop once rec.done is True.")
+    return HealthNote("loop_ended", f"The loop ended {where}. {advice.inside_window}")
 
 
 def _unwritten(folder: Path, failure: OSError) -> str:

@@ -65,7 +65,7 @@ def run(
     program = Program(target, arguments, is_module).checked()
     place = folder or _free_folder(RUNS_FOLDER / program.name, options["force"])
     began_in, asked = Path.cwd(), on_demand and on_demand.absolute()  # the program may change its working directory
-    session = Session(Options(place.absolute(), title or program.name, **options), Requests(after_s, asked, repeat))
+    session = Session(Options(place.absolute(), title or program.name, program.command, **options), Requests(after_s, asked, repeat))
     status = run_watched(program, session)
     if session.is_ours:
         _tell(session, began_in)
@@ -82,7 +82,8 @@ def _free_folder(folder: Path, force: bool) -> Path:
 
 def _tell(session: "Session", began_in: Path) -> None:
     """On stderr, after all that the program said; bundles as the user's shell would name them."""
-    for bundle in session.bundles:
+    first_rank = os.environ.get("RANK", "0") == "0"  # once is enough, however many ranks there are
+    for bundle in session.bundles if first_rank else ():
         name = bundle.relative_to(began_in) if bundle.is_relative_to(began_in) else bundle
         session.tell(f"recorded {name}; to explain it: longpole report {name}")
     for problem in session.outcome():

@@ -84,8 +84,12 @@ def test_the_user_has_the_last_word(step_on: StepOn, told: str):
     assert ends("dfbAdfbA", step_on) == told
 
 
+def test_batches_of_an_evaluation_end_nothing_where_batches_are_asked_for():
+    assert ends("dfbAdfbAdfdfdfbA", "batch") == "dfbA|dfbA|dfdfdfbA"
+
+
 def test_two_batches_for_a_step_end_two_where_batches_are_asked_for():
-    assert ends("dfdfAdfdfA", "batch") == "df|dfA|df|dfA"
+    assert ends("dfbdfbAdfbdfbA", "batch") == "dfb|dfbA|dfb|dfbA"
 
 
 @given(st.lists(st.sampled_from("ABC"), max_size=60))

@@ -9,9 +9,22 @@ import pandas as pd
 
 from ...capture.bundle import unprofiled_times
 from .. import trace as t
+from ..findings import Caution, Text
 from ..statistics import MIN_STEPS, Interval, mean_intervals
 from ..step_marks import WHOLE_TRACE, marked_steps
 from ..trace import Trace
+
+UNLIKE_RATIO = 2.0  # between the steps before a recording and those after it: the program has changed what it does
+UNLIKE_STEPS = 3  # on each side, for that to be told
+FASTER_RATIO = 0.8  # profiled ÷ unprofiled step: a profiler makes no step faster
+STEPS_CHANGED = (
+    "Steps without the profiler took {before_ns} before the recording and {after_ns} after it (medians): the program did not go on"
+    " as before, by itself or because the profiler's start held it up, and the recorded steps may be like neither."
+)
+FASTER = (
+    "The recorded steps took {profiled_ns} and those without the profiler {unprofiled_ns} (medians): these are other steps, or the"
+    " machine was busy then, and the recorded ones may not stand for the program."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +32,7 @@ class Steps:
     """`rows` as in marked_steps; the statistics are over its counted steps.
 
     `interval`: 95 % interval of the mean, None below MIN_STEPS steps. `unprofiled_ns`: the median step without the profiler,
-    where the bundle has it.
+    where the bundle has it; `before_ns`, `after_ns`: that before the recording and after it, of UNLIKE_STEPS steps at least.
     """
 
     rows: pd.DataFrame
@@ -32,6 +45,8 @@ class Steps:
     max_ns: int
     interval: Interval | None
     unprofiled_ns: float | None
+    before_ns: float | None = None
+    after_ns: float | None = None
 
     @property
     def whole_count(self) -> int:
@@ -62,6 +77,18 @@ class Steps:
         return pd.DataFrame({"statistic": list(values), "value_ns": list(values.values())})
 
     @property
+    def warnings(self) -> tuple[Caution, ...]:
+        """That the recorded steps are not as those around them."""
+        cautions = []
+        before, after = self.before_ns, self.after_ns
+        if before and after and max(before, after) >= UNLIKE_RATIO * min(before, after):
+            cautions.append(Caution("steps_changed", 1, Text.of(STEPS_CHANGED, before_ns=before, after_ns=after)))
+        elif self.overhead_ratio and self.overhead_ratio <= FASTER_RATIO and self.unprofiled_ns:
+            message = Text.of(FASTER, profiled_ns=self.median_ns, unprofiled_ns=self.unprofiled_ns)
+            cautions.append(Caution("faster_when_profiled", 1, message))
+        return tuple(cautions)
+
+    @property
     def overhead_ratio(self) -> float | None:
         """Profiled ÷ unprofiled median step: how much the profiler slows the step down."""
         return self.median_ns / self.unprofiled_ns if self.unprofiled_ns else None
@@ -72,6 +99,8 @@ def steps(trace: Trace) -> Steps:
     rows = marked_steps(trace)
     times = rows.loc[rows["counted"], "step_ns"]
     unprofiled = unprofiled_times(trace.manifest)
+    around = (trace.manifest.unprofiled_step_ns, trace.manifest.unprofiled_after_step_ns) if trace.manifest else ((), ())
+    before_ns, after_ns = (float(np.median(ns)) if len(ns) >= UNLIKE_STEPS else None for ns in around)
     return Steps(
         rows=rows,
         window="trace" if rows["name"].iloc[0] == WHOLE_TRACE else "steps",
@@ -83,6 +112,8 @@ def steps(trace: Trace) -> Steps:
         max_ns=int(times.max()),
         interval=mean_intervals(times.to_numpy()[:, None])[0] if len(times) >= MIN_STEPS else None,
         unprofiled_ns=float(np.median(unprofiled)) if unprofiled else None,
+        before_ns=before_ns,
+        after_ns=after_ns,
     )
 
 

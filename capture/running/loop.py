@@ -34,6 +34,7 @@ class StepRule:
     backwards: int = 0
     forwards: int = 0
     batches: int = 0  # delivered since the last step ended
+    worked: bool = False  # something was learned since then
     alone: bool = False  # there is no optimizer
     fixed: Hashable | None = None  # the closing optimizer, once it has been decided on
     asked_at: int = 0  # forwards when has_optimizer was asked last
@@ -78,10 +79,12 @@ class StepRule:
     def optimizer_stepped(self, optimizer: Hashable) -> bool:
         if optimizer not in self.steps_of:
             self.fixed, self.decided = None, False
+        self.worked = True
         self.steps_of[optimizer] = self.steps_of.get(optimizer, 0) + 1
         return self.ends_on == OPTIMIZER and optimizer == self.closing
 
     def went_backward(self) -> bool:
+        self.worked = True
         self.backwards += 1
         if self.backwards == 1:
             self.alone = False  # an optimizer may have been made since
@@ -98,7 +101,9 @@ class StepRule:
 
     def asked_for_batch(self) -> bool:
         """Before the batch comes."""
-        ends, self.batches = self.ends_on == BATCH and self.batches > 0, 0
+        ends = self.ends_on == BATCH and self.batches > 0 and (self.worked or not self.trains)  # else it evaluates
+        if ends:
+            self.batches, self.worked = 0, False
         return ends
 
     def got_batch(self) -> None:

@@ -16,6 +16,7 @@ class Options:
 
     folder: Path
     title: str
+    command: str | None = None  # where it is not what sys.argv says
     steps: int | None = None
     wait: int = 5
     warmup: int = 3

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ..errors import CaptureError
+from ..machine import command_line
 from .session import Session
 
 FAILED = 1
@@ -37,6 +38,11 @@ class Program:
         if self.is_module:
             return self.target.removesuffix(".__main__").rsplit(".", 1)[-1]
         return Path(self.target).resolve().stem
+
+    @property
+    def command(self) -> str:
+        """As the manifest has it: without folders and secrets."""
+        return ("-m " if self.is_module else "") + command_line([self.target, *self.arguments])
 
     def checked(self) -> "Program":
         """Itself; CaptureError when there is no such script. (Python itself says what is wrong with a module.)"""

@@ -21,6 +21,7 @@ class Seen:
     batches_of: Counter[int] = field(default_factory=Counter)  # steps by how many batches they took
     batch_sizes: set[int | None] = field(default_factory=set)
     loader_workers: int | None = None
+    with_gradients: bool = False  # a module was called in a way that could learn
     foreign_profiles: int = 0
 
     @property
@@ -46,6 +47,9 @@ class Seen:
         self.batch_sizes.clear()
 
     def note_model(self, module: "Module") -> None:
+        import torch
+
+        self.with_gradients = self.with_gradients or torch.is_grad_enabled()
         if id(module) not in self.models:
             self.models[id(module)] = {"name": type(module).__name__, **model_facts(module)}
 
@@ -60,7 +64,7 @@ class Seen:
         models = list(self.models.values())
         facts: dict[str, Any] = {
             "step_ends_on": f"optimizer {rule.closing}" if rule.ends_on == OPTIMIZER else rule.ends_on,
-            "optimizers": ", ".join(f"{one} ({count} steps)" for one, count in rule.steps_of.items()) or None,
+            "optimizers": ", ".join(f"{one} ({count} steps so far)" for one, count in rule.steps_of.items()) or None,
             "models": ", ".join(dict.fromkeys(model["name"] for model in models)) or None,
             "first_recorded_step": first_recorded,
         }

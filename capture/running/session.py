@@ -9,7 +9,7 @@ from typing import Any
 from ..assemble import About
 from ..budget import Budget
 from ..errors import CaptureError
-from ..recorder import Recorder, now, teller
+from ..recorder import Advice, Recorder, now, teller
 from ..staging import Staging, discard, is_free, prepared
 from ..window import Plan, require_torch
 from .live_objects import lives
@@ -24,6 +24,10 @@ from .watch import BACKWARD, DATA_LOADING, EVALUATION, FORWARD, OPTIMIZER, Watch
 UNMARKED = nullcontext()
 LEARNING, RESTING, FOLLOWING = "learning", "resting", "following"
 LEARN_STEPS = 2  # whole ones that are only watched: what is called in them is what is watched later
+FOUND = Advice(
+    f"{LEARN_STEPS + 2} more are only watched before; --steps, --wait and --warmup ask for fewer.",
+    "--steps asks for fewer.",
+)
 FOREIGN_PROFILER = (
     "The program runs a PyTorch profiler of its own, and two at once empty each other, so longpole left it alone: take it out"
     " to let longpole record, or keep it and pass on_trace_ready=longpole.capture.bundle_handler(FOLDER) to it."
@@ -60,6 +64,7 @@ class Session:
         self._foreign_profiler = False
         self._watching = False
         self._state = LEARNING
+        self._failure: BaseException | None = None  # what ended the program
         self._cut_step = False  # the step that goes on began where a call begins, and ends where another one is over
 
     @property
@@ -77,6 +82,7 @@ class Session:
         """The program is over, or what was watched of it: write what there is, and leave everything as it was."""
         if not self._watching or not self.is_ours:
             return
+        self._failure = failure
         if self._recorder is not None:
             if failure is None and self._pending:  # the last step ended with the program
                 self.seen.step_ended(True)
@@ -94,6 +100,10 @@ class Session:
     def _nothing_because(self) -> str:
         if self.seen.foreign_profiles:
             return FOREIGN_PROFILER
+        if self._failure is not None and not isinstance(self._failure, SystemExit):
+            return f"Nothing was recorded: {type(self._failure).__name__} ended the program before a recording began."
+        if self.options.step_on == ON_BATCH and not self.seen.all_steps:
+            return "Nothing was recorded: no second batch came from a DataLoader, and --step-on batch waits for that."
         if not self.seen.all_steps:
             return (
                 "Nothing was recorded: no optimizer stepped, nothing went backward and no module with parameters was called, or"
@@ -103,7 +113,7 @@ class Session:
             return "Nothing was recorded: the program ended before a recording was asked for."
         return (
             f"Nothing was recorded: the loop ended after {self.seen.all_steps} steps; a recording begins after"
-            f" {LEARN_STEPS + 1} that are watched."
+            f" {LEARN_STEPS + 2} that are only watched."
         )
 
     # What Watch tells
@@ -194,7 +204,7 @@ class Session:
         try:
             staging = self._staging or prepared(folder, force=self.options.force)
             self._staging = staging
-            self._recorder = Recorder(plan, self._about, staging, budget, self.tell)
+            self._recorder = Recorder(plan, self._about, staging, budget, self.tell, FOUND)
         except CaptureError as problem:
             self.problems.append(str(problem))
             self._stop_watching()
@@ -262,10 +272,11 @@ class Session:
 
     def _about(self) -> About:
         samples = self.options.samples_per_step or self.seen.samples_per_step
-        mode = "training" if self.trains else "inference"
+        mode = "training" if self.trains else None if self.seen.with_gradients else "inference"  # else the trace tells
         title = f"{self.options.title}, detail" if self._detail else self.options.title
         recorded = self._recorder.recorded_steps if self._recorder else 0
-        facts = {"step_on_asked": self.options.step_on, **self.seen.facts(self.rule, self.seen.all_steps - recorded)}
+        command = {"command": self.options.command} if self.options.command else {}
+        facts = {**command, "step_on_asked": self.options.step_on, **self.seen.facts(self.rule, self.seen.all_steps - recorded)}
         if self.options.detail and not self._detail:
             facts["detail"] = DETAIL_FOLDER
         return About(title, now(), mode, samples, facts)

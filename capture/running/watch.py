@@ -58,6 +58,7 @@ class Watch:
         self._thread: int | None = None
         self._open: list[tuple[str, Any]] = []  # calls that have begun and not ended, and what marks them
         self._kinds: WeakKeyDictionary[Any, str | None] = WeakKeyDictionary()  # of modules that were called
+        self._learning: WeakSet[Any] = WeakSet()  # those that were called with gradients; others are evaluated all along
         self._stepping: list[FrameType] = []  # those of `_open` that are an optimizer's: where torch calls it from
         self._foreign_profilers: WeakSet[Any] = WeakSet()
         self._always, self._calls = Replaced(), Replaced()
@@ -250,7 +251,9 @@ class Watch:
         if kind == "":
             kind = LOSS if _is_loss(type(module)) else FORWARD if next(module.parameters(), None) is not None else None
             self._kinds[module] = kind
-        if kind == FORWARD and self.observer.trains and not module.training and not self._with_gradients():
+        if kind != FORWARD or self._with_gradients():
+            self._learning.add(module)
+        elif self.observer.trains and not module.training and module in self._learning:
             return EVALUATION
         return kind
 
