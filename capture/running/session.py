@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..assemble import About
 from ..budget import Budget
+from ..bundle import DETAIL_FOLDER
 from ..errors import CaptureError
 from ..machine import model_facts
 from ..recorder import Recorder, now
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 LEARN_STEPS = 2  # whole ones that are only watched: what is called in them is what is watched later
 DETAIL_STEPS = 5
-DETAIL_FOLDER = "detail"
 FOREIGN_PROFILER = (
     "The program runs a PyTorch profiler of its own, and two at once empty each other, so longpole left it alone: take it out"
     " to let longpole record, or keep it and pass on_trace_ready=longpole.capture.bundle_handler(FOLDER) to it."
@@ -340,7 +340,7 @@ class Session:
         if self.rule.closing is not None:
             facts["step_ends_on"] = f"optimizer {self.rule.closing}"
         if self.options.detail and not self._detail:
-            facts["detail"] = DETAIL_FOLDER
+            facts[DETAIL_FOLDER] = DETAIL_FOLDER
         return facts
 
 
