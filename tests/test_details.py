@@ -1,8 +1,10 @@
 """A bundle with a detail pass: what only that pass tells stands in the report, labelled, and nothing else of it does."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from click.testing import CliRunner
 from make_trace import frame, op, step, write_bundle
 from run_program import run_source
 
-from longpole.capture.bundle import read_manifest
+from longpole.capture.bundle import RankFiles, described, read_manifest, write_manifest
 from longpole.capture.errors import BundleError
 from longpole.capture.packing import pack, unpack
 from longpole.reports.cli import cli
@@ -51,7 +53,7 @@ def with_detail(folder: Path, **detail: Any) -> Path:
     return folder
 
 
-def missing_lines(run: Path, tmp_path: Path) -> str:
+def page(run: Path, tmp_path: Path) -> str:
     longpole("report", run, "-o", tmp_path / "report.html")
     return (tmp_path / "report.html").read_text(encoding="utf-8")
 
@@ -69,7 +71,7 @@ def test_a_captured_run_gets_modules_and_memory_from_its_detail_pass(captured: P
     [detail] = summary(captured)["detail"]
     assert (detail["rank"], detail["missing"], detail["sections"]) == (0, None, ["modules", "memory"])
     assert "Sequential_0.Linear_0" in detail["measures"]["module_host_us"]
-    html = missing_lines(captured, tmp_path)
+    html = page(captured, tmp_path)
     assert html.count("From the detail pass: 4 steps of the same run") == 2
     assert '<h2 id="modules">' in html and '<h2 id="memory">' in html
     assert 'id="fig-host_memory"' in html
@@ -147,7 +149,7 @@ def test_a_detail_pass_that_cannot_be_used_is_named_and_the_rest_is_told(tmp_pat
     whole = summary(run)
     assert whole["measures"]["step_mean_us"] == 100
     assert why in whole["detail"][0]["missing"]
-    html = missing_lines(run, tmp_path)
+    html = page(run, tmp_path)
     assert html.count("It cannot be used: ") == 1
     assert str(tmp_path) not in html.split("Not in this report")[1]
 
@@ -158,6 +160,28 @@ def test_a_model_that_is_called_later_makes_no_other_program(tmp_path: Path):
     manifest["program"] |= {"models": "Net", "parameters": 4}
     (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     assert summary(run)["detail"][0]["missing"] is None
+
+
+def of_two_ranks(folder: Path, *module_us: int) -> None:
+    """A bundle of two ranks with their detail pass, in which the module of each takes so long."""
+    folder.mkdir()
+    for place, captured_at in ((folder, "2026-11-30T18:56:00Z"), (folder / "detail", LATER)):
+        place.mkdir(exist_ok=True)
+        for rank, us in enumerate(module_us):
+            events = [step(1, 0, 300), op("aten::mm", 20, 30)]
+            events += [frame("nn.Module: Linear_0", 10, 10 + us)] if place.name == "detail" else []
+            made = write_bundle(place / f"made{rank}", events, captured_at=captured_at, launch="abc", world_size=2, **DETAILED)
+            trace = (made / "rank0.trace.json.gz").replace(place / f"rank{rank}.trace.json.gz")
+            manifest = replace(read_manifest(made), ranks=(RankFiles(rank, described(trace)),))
+            shutil.rmtree(made)
+            write_manifest(place, manifest)
+
+
+def test_each_rank_has_its_own_detail_pass(tmp_path: Path):
+    of_two_ranks(tmp_path / "run", 100, 250)
+    details = summary(tmp_path / "run")["detail"]
+    times = [(one["rank"], one["measures"]["module_host_us"]["Linear_0"]["forward"]) for one in details]
+    assert times == [(0, 100), (1, 250)]
 
 
 # Packing
@@ -193,7 +217,7 @@ def test_unpacking_over_a_run_with_a_detail_pass_takes_that_one_away(tmp_path: P
     assert read_manifest(run).program == {}
 
 
-@pytest.mark.skipif(not hasattr(Path, "symlink_to"), reason="no links here")
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
 def test_nothing_is_unpacked_through_a_link(tmp_path: Path):
     pack(with_detail(tmp_path / "run"), tmp_path / "run.zip")
     (tmp_path / "elsewhere").mkdir()
