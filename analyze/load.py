@@ -14,7 +14,7 @@ from .loading.columns import Collected
 from .loading.events import Header
 from .loading.producers import producer_of
 from .loading.reading import Findings, NoEvents, RawBackslashes, Reader
-from .loading.sources import Input, inputs
+from .loading.sources import Input, detail_inputs, inputs
 from .loading.streams import LARGEST_BYTES, File, Progress, Reading, blocks, collector_paused, is_long, refuse_altered
 from .loading.tables import Read, details, host_whole_until, lacks_events, traces_of, troubles
 from .loading.trouble import warnings
@@ -65,6 +65,23 @@ def load_run(
 
     with processes_of(min(processes, len(found))) as pool:
         return by_rank([trace for traces in pool.map(one, found) for trace in traces])
+
+
+def load_detail(
+    trace: t.Trace,
+    *,
+    largest_bytes: int = LARGEST_BYTES,
+    processes: int = 1,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> t.Trace:
+    """Read the detail pass of the rank that a bundle's trace is of; arguments as `load_run`, BundleError where there is none."""
+    rank = trace.source.rank or 0
+    found = [given for given in detail_inputs(trace.source.path) if (given.rank or 0) == rank]
+    if not found:
+        raise BundleError(f"the detail pass holds no rank {rank}")
+    [detail] = _load(found[0], largest_bytes, processes, cache, progress)
+    return detail
 
 
 def by_rank(traces: Sequence[t.Trace]) -> tuple[t.Trace, ...]:

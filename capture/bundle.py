@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ FORMAT_VERSION = 3
 #   3  several ranks: `launch`, and the parts rankR.manifest.json; rankR.memory.json
 MANIFEST_NAME = "manifest.json"
 PART_NAME = re.compile(r"rank(\d+)\.manifest\.json")
+DETAIL_FOLDER = "detail"  # in a bundle: that of a second pass, a bundle of its own; the manifest's `program["detail"]` names it
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,20 @@ def manifest_names(folder: Any) -> list[str]:
     return sorted(names, key=lambda name: (name != MANIFEST_NAME, name))
 
 
-def is_bundle(path: Path) -> bool:
-    """Whether a path is a folder that holds a manifest, or a part of one."""
+def is_bundle(path: Any) -> bool:
+    """Whether a path, or a place inside a zip, is a folder that holds a manifest, or a part of one."""
     return bool(manifest_names(path))
+
+
+def has_detail(manifest: Manifest) -> bool:
+    """Whether a recording was to be followed by a second pass with shapes, stacks and memory."""
+    return manifest.program.get(DETAIL_FOLDER) == DETAIL_FOLDER
+
+
+def without_details(places: Iterable[str]) -> set[str]:
+    """Of the places in a zip where bundles lie (`""`, `runs/base/`) those that are not the detail pass of another one."""
+    found = set(places)
+    return {place for place in found if place not in {f"{other}{DETAIL_FOLDER}/" for other in found}}
 
 
 def newest_launch(manifests: Sequence[Manifest]) -> list[Manifest]:

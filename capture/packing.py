@@ -11,15 +11,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO
+from typing import IO, Any
 
-from .bundle import MANIFEST_NAME, PART_NAME, Manifest, is_bundle, manifest_names, read_manifest
+from .bundle import (
+    DETAIL_FOLDER,
+    MANIFEST_NAME,
+    PART_NAME,
+    Manifest,
+    has_detail,
+    is_bundle,
+    manifest_names,
+    read_manifest,
+    without_details,
+)
 from .errors import BundleError, FolderUsedError
 from .staging import BUNDLE_FILE, move_all
 
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # of all dates that a zip can hold
 LEVEL = 6
 BLOCK_BYTES = 1 << 20
+IN_DETAIL = f"{DETAIL_FOLDER}/"
 LARGEST_MANIFEST_BYTES = 64 << 20  # real ones have some kB, those of a thousand ranks a MB
 # Snapshots, which shrink best, go to a twentieth. Deflate itself can do 1032 : 1, with nothing to tell.
 MOST_RATIO = 200
@@ -28,24 +39,29 @@ UNSAFE = re.compile(r"[\x00-\x1f\\:]|^/|(^|/)\.\.(/|$)")  # a drive letter has i
 
 
 def pack(folder: Path, target: Path, *, force: bool = False) -> list[str]:
-    """Write the bundle's files into one zip; returns the names of what else the folder holds, which is left out."""
-    manifests = [read_manifest(folder, name) for name in manifest_names(folder) or [MANIFEST_NAME]]
+    """Write the bundle's files, and those of its detail pass, into one zip.
+
+    Returns the names of what else the folder holds, which is left out.
+    """
+    places = _places(folder)
     refuse_used(target, force=force)
-    own = _own(folder)
+    own = [path for place in places.values() for path in _own(place)]
     if any(path.resolve() == target.resolve() for path in own):
         raise BundleError(f"{target} is a file of the bundle itself and would be lost; name another place with -o.")
-    sums = sums_of(manifests, str(folder))
-    names = sorted({path.name for path in own} | sums.keys(), key=lambda name: (not _is_manifest(name), name))
+    sums = {f"{within}{name}": sha256 for within, place in places.items() for name, sha256 in _sums_in(place).items()}
+    names = sorted({_name_in(folder, path) for path in own} | sums.keys(), key=_order)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
             with zipfile.ZipFile(file, "w") as archive:
                 for name in names:
-                    _add(archive, folder / name, sums.get(name))
+                    _add(archive, folder, name, sums.get(name))
             file.flush()
             os.fsync(file.fileno())
-        others = sorted(path.name for path in folder.iterdir() if path.name not in {*names, temporary.name, target.name})
+        known = {*names, temporary.name, target.name, *(within.rstrip("/") for within in places)}
+        found = [path for place in places.values() for path in place.iterdir()]
+        others = sorted(name for path in found if (name := _name_in(folder, path)) not in known)
         temporary.replace(target)
     except OSError as problem:
         raise BundleError(f"{target} cannot be written ({problem.strerror or problem}); name another place with -o.") from problem
@@ -61,8 +77,9 @@ def unpack(packed: Path, folder: Path, *, largest_bytes: int, force: bool = Fals
         place, members, others = _members(packed, archive)
         with _damage_told(packed):
             inside = zipfile.Path(archive, place)
-            manifests = [read_manifest(inside, name) for name in manifest_names(inside)]
-        sums = sums_of(manifests, str(packed))
+            sums = _sums_in(inside)
+            if any(name.startswith(IN_DETAIL) for name in members):
+                sums |= {f"{IN_DETAIL}{name}": sha256 for name, sha256 in _sums_in(inside / DETAIL_FOLDER).items()}
         if missing := sorted(sums.keys() - members.keys()):
             raise BundleError(f"{packed} lacks {missing[0]}, which its manifest lists; pack the bundle again.")
         _refuse_used_folder(folder, force)
@@ -100,14 +117,36 @@ def sums_of(manifests: Sequence[Manifest], given: str) -> dict[str, str]:
 # Packing
 
 
-def _add(archive: zipfile.ZipFile, path: Path, sha256: str | None) -> None:
+def _places(folder: Path) -> dict[str, Path]:
+    """Where the files of a bundle lie, by what stands before their names in the zip."""
+    manifests = [read_manifest(folder, name) for name in manifest_names(folder) or [MANIFEST_NAME]]
+    detail = folder / DETAIL_FOLDER
+    told = any(map(has_detail, manifests)) and is_bundle(detail)
+    return {"": folder, IN_DETAIL: detail} if told else {"": folder}
+
+
+def _sums_in(place: Any) -> dict[str, str]:
+    return sums_of([read_manifest(place, name) for name in manifest_names(place)], str(place))
+
+
+def _name_in(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def _order(name: str) -> tuple[bool, bool, str]:
+    """The bundle before its detail pass, and of each the manifest first."""
+    return name.startswith(IN_DETAIL), not _is_manifest(_base(name)), name
+
+
+def _add(archive: zipfile.ZipFile, folder: Path, name: str, sha256: str | None) -> None:
     """One file; a trace as it is, for it is packed already."""
+    path = folder / name
     try:
         source = path.open("rb")
     except FileNotFoundError as missing:
         raise BundleError(f"{path.parent} lacks {path.name}, which its manifest lists; copy the whole folder again.") from missing
     with source:
-        entry = zipfile.ZipInfo(path.name, EARLIEST)
+        entry = zipfile.ZipInfo(name, EARLIEST)
         entry.create_system, entry.external_attr = 3, (stat.S_IFREG | 0o644) << 16  # Unix, whatever this system is
         entry.compress_type = zipfile.ZIP_STORED if path.suffix == ".gz" else zipfile.ZIP_DEFLATED
         entry._compresslevel = LEVEL  # pyright: ignore[reportAttributeAccessIssue] - writestr sets it so too
@@ -156,7 +195,7 @@ def _members(packed: Path, archive: zipfile.ZipFile) -> tuple[str, dict[str, zip
     _refuse_harmful(packed, archive.infolist())
     entries = [entry for entry in entries if not _is_litter(entry.filename)]
     manifests = [entry for entry in entries if _is_manifest(_base(entry.filename))]
-    places = {entry.filename.removesuffix(_base(entry.filename)) for entry in manifests}
+    places = without_details(entry.filename.removesuffix(_base(entry.filename)) for entry in manifests)
     if len(places) != 1:
         what = f"{len(places)} bundles" if places else f"no bundle: there is no {MANIFEST_NAME} in it"
         raise BundleError(f"{packed} holds {what}; name a file that longpole pack has made.")
@@ -164,8 +203,14 @@ def _members(packed: Path, archive: zipfile.ZipFile) -> tuple[str, dict[str, zip
         raise BundleError(f"{packed} has a manifest of {largest / 1e6:.0f} MB, which no bundle has.")
     place = places.pop()
     names = {entry.filename: entry.filename.removeprefix(place) for entry in entries if entry.filename.startswith(place)}
-    own = {names[entry.filename]: entry for entry in entries if BUNDLE_FILE.fullmatch(names.get(entry.filename, ""))}
+    detail = any(name.startswith(IN_DETAIL) and _is_manifest(name.removeprefix(IN_DETAIL)) for name in names.values())
+    own = {names[entry.filename]: entry for entry in entries if _is_own(names.get(entry.filename, ""), detail)}
     return place, own, sorted(entry.filename for entry in entries if entry not in own.values())
+
+
+def _is_own(name: str, detail: bool) -> bool:
+    """`detail`: whether there is a detail pass at all."""
+    return BUNDLE_FILE.fullmatch(name.removeprefix(IN_DETAIL) if detail else name) is not None
 
 
 def _refuse_harmful(packed: Path, entries: list[zipfile.ZipInfo]) -> None:
@@ -207,6 +252,7 @@ def _write_members(
 ) -> None:  # fmt: skip
     left = largest_bytes
     for name, entry in members.items():
+        (hidden / name).parent.mkdir(exist_ok=True)
         with _damage_told(packed), archive.open(entry) as source, (hidden / name).open("xb") as file:
             found = _copied(_bounded(_blocks(source), packed, left, largest_bytes), file)
             left -= file.tell()
@@ -218,15 +264,25 @@ def _refuse_used_folder(folder: Path, force: bool) -> None:
     if folder.is_dir() and any(folder.iterdir()) and not force:
         what = "already holds a bundle" if is_bundle(folder) else "is not empty"
         raise FolderUsedError(f"{folder} {what}; name another folder", "write into it")
+    detail = folder / DETAIL_FOLDER
+    if detail.is_symlink() or (detail.exists() and not detail.is_dir()):
+        raise BundleError(f"{detail} is a link or a file, where a bundle has a folder; name another folder.")
 
 
 def _put_in_place(hidden: Path, folder: Path) -> None:
     """All of an older bundle out, all of the new one in: the manifest first and last, so that nobody reads a mixture."""
     old = hidden / "old"
-    old.mkdir()
-    outwards = [(path, old / path.name) for path in sorted(_own(folder), key=_manifests_last, reverse=True)]
-    inwards = [(path, folder / path.name) for path in sorted(_own(hidden), key=_manifests_last)]
-    move_all([*outwards, *inwards])
+    (old / DETAIL_FOLDER).mkdir(parents=True)
+    detail = folder / DETAIL_FOLDER
+    if (hidden / DETAIL_FOLDER).is_dir():
+        detail.mkdir(exist_ok=True)
+    outwards = [(path, old / _name_in(folder, path)) for path in reversed(_manifests_last(folder))]
+    inwards = [(path, folder / _name_in(hidden, path)) for path in _manifests_last(hidden)]
+    try:
+        move_all([*outwards, *inwards])
+    finally:
+        with suppress(OSError):  # there is none, or it is in use
+            detail.rmdir()
 
 
 def _own(folder: Path) -> list[Path]:
@@ -234,8 +290,11 @@ def _own(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.is_file() and BUNDLE_FILE.fullmatch(path.name)]
 
 
-def _manifests_last(path: Path) -> tuple[bool, str]:
-    return _is_manifest(path.name), path.name
+def _manifests_last(folder: Path) -> list[Path]:
+    """All files of a bundle and its detail pass; the bundle's manifest is the very last."""
+    detail = folder / DETAIL_FOLDER
+    passes = [*([detail] if is_bundle(detail) else []), folder]
+    return [path for one in passes for path in sorted(_own(one), key=lambda path: (_is_manifest(path.name), path.name))]
 
 
 @contextmanager

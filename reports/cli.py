@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from .options import (
     Reading,
     console,
     load,
+    load_detail,
     one_rank,
     output_option,
     place_of,
@@ -82,7 +84,7 @@ def demo(folder: Path, force: bool) -> None:
         click.echo(f"Captured {bundle}")
     plain = Reading(rank=None, use_cache=False, max_gb=16, processes=1)
     traces = [one_rank([str(bundle)], plain) for bundle in runs]
-    before = _run_report(traces[:1])
+    before = _run_report(traces[:1], plain)
     write(before, both(folder / "report"))
     print_verdict(before)
     difference = diff_report_of(traces[:1], traces[1:])
@@ -317,20 +319,23 @@ def _name_left_out(names: list[str], why: str) -> None:
 
 
 def _explained(named: Sequence[str], reading: Reading) -> "Report":
-    return _run_report(load(named, reading), reading.rank)
+    return _run_report(load(named, reading), reading)
 
 
-def _run_report(traces: Sequence["Trace"], rank: int | None = None) -> "Report":
-    place = place_of(rank, traces)
+def _run_report(traces: Sequence["Trace"], reading: Reading) -> "Report":
+    place = place_of(reading.rank, traces)
     with progress() as show:
         show("Analyzing")
         from ..analyze.contents import ACROSS_RANKS, analyses_for
+        from ..analyze.details import detail
         from ..analyze.run import run as run_all
         from .model import of_ranks, run_report
 
         explained = with_peers(traces, place)
         asked = [explained if number == place else trace for number, trace in enumerate(traces)]
-        reports = [run_report(run_all(analyses_for(trace), trace), trace) for trace in asked]
+        answered = [(run_all(analyses_for(trace), trace), trace) for trace in asked]
+        read = partial(load_detail, reading=reading)
+        reports = [run_report(sections, trace, detail(trace, sections, read)) for sections, trace in answered]
         return reports[0] if len(reports) == 1 else of_ranks(reports, place, run_all(ACROSS_RANKS, *traces))
 
 

@@ -54,7 +54,9 @@ def figures(report: Report, medium: Medium) -> Figures:
         return _diff_figures(report, medium) if report.told and report.result("step_change") else ({}, {})
     if report.result("steps") is None or report.result("phases") is None:
         return _total_figures(report.result("op_table"), medium)
-    return _run_figures(report, medium)
+    charts, captions = _run_figures(report, medium)
+    more_charts, more_captions = memory_figures(report.detail, medium) if report.detail else ({}, {})
+    return charts | more_charts, captions | more_captions
 
 
 def phase_label(phase: str) -> str:

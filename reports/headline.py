@@ -310,6 +310,29 @@ def loss_lines(report: Report) -> list[str]:
     ]  # fmt: skip
 
 
+def detail_lines(report: Report) -> list[str]:
+    """What a reader must know of a section that comes from the detail pass; none where no section does."""
+    found = report.detail
+    if found is None or found.recording is None:
+        return []
+    own, other = report.result("steps"), found.result("steps")
+    means = ""
+    if own and other and own.window == other.window == "steps":
+        means = f"; its mean step took {f.time(other.mean_ns)}, that of the recording of all else here {f.time(own.mean_ns)}"
+    steps = _amount(other.count, "step") if other and other.window == "steps" else "a few steps"
+    line = (
+        f"From the detail pass: {steps} of the same run, recorded with shapes, stacks and memory. That takes time of its own, so"
+        f" compare these times with each other only{means}."
+    )
+    incomplete = [found.recording.incomplete] if found.recording.incomplete else []
+    return [line, *incomplete, *(warning.message for warning in found.recording.losses)]
+
+
+def detail_missing(report: Report) -> str:
+    """Why the detail pass that was to be there could not be used."""
+    return f"It cannot be used: {report.detail.missing}." if report.detail and report.detail.missing else ""
+
+
 def now_line(report: Report) -> str:
     """Of a diff, what limits the step now; empty where that is not told."""
     return f"What limits the step now: {sentence(report.now.sentence)}." if report.now and report.told else ""

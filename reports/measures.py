@@ -86,16 +86,16 @@ def measures_of(report: Report) -> Json:
         measures |= {"step_count": ops.steps_count, "step_mean_us": us(ops.step_ns)}
     if report.findings and report.findings[0].saves:
         measures["saving_upper_bound_us"] = us(report.findings[0].high_ns)
-    return measures | _section_measures(report.sections)
+    return measures | section_measures(report.sections)
 
 
-def _section_measures(sections: Sequence[Section]) -> Json:
+def section_measures(sections: Sequence[Section]) -> Json:
     return {json_name(name): told(name, value) for section in sections for name, value in section.measures.items()}
 
 
 def across_measures(report: Report) -> Json:
     """What was asked of all ranks together: by rank already where it is told by rank."""
-    return _section_measures([section for section in report.sections if section.name in ACROSS])
+    return section_measures([section for section in report.sections if section.name in ACROSS])
 
 
 def across_withheld(report: Report) -> Json:

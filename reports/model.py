@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ..analyze import forms
 from ..analyze.averages import torch_version
+from ..analyze.details import Detail
 from ..analyze.diffs.outcome import explained
 from ..analyze.diffs.sides import Side, typical
 from ..analyze.findings import Caution, Finding, Verdict, ranked
@@ -72,6 +73,22 @@ class Recording:
 
 
 @dataclass(frozen=True, eq=False)
+class DetailPass:
+    """What only the detail pass of a run tells; page one and the findings know nothing of it, for its steps are slower.
+
+    `sections`: with the steps of the pass; `missing`: why it could not be used, half a sentence, and then there is no recording.
+    """
+
+    recording: Recording | None
+    sections: tuple[Section, ...]
+    missing: str
+
+    def result(self, name: str) -> Any:
+        """As of a Report."""
+        return next((section.result for section in self.sections if section.name == name), None)
+
+
+@dataclass(frozen=True, eq=False)
 class Report:
     """One report; `recordings`: one for a run, before and after for a diff.
 
@@ -89,6 +106,7 @@ class Report:
     sides: tuple[tuple[Recording, ...], ...] = ()  # of a diff: all runs before, all after; `recordings` are the typical ones
     now: Verdict | None = None  # of a diff: what limits the step of the second side
     anyway: bool = False  # of a diff: whether changes are told of runs that differ in what decides their speed, too
+    detail: DetailPass | None = None  # of a run: where sections are missing that its detail pass can give
 
     @property
     def told(self) -> bool:
@@ -112,18 +130,42 @@ class Report:
         files = [other.recordings[0].source.files for other in self.ranks]
         return len(files) > 1 and files.count(files[0]) == len(files)
 
+    @property
+    def shown_sections(self) -> tuple[Section, ...]:
+        """Those with a result, in the order of the report; what only the detail pass tells is in its place."""
+        return tuple(s for own in self.sections for s in (own, self._in_detail(own)) if s is not None and s.result is not None)
+
+    def is_of_detail(self, section: Section) -> bool:
+        """Whether the detail pass tells it."""
+        return self.detail is not None and section in self.detail.sections
+
+    def _in_detail(self, own: Section) -> Section | None:
+        """What stands in the place of a section that the recording cannot give."""
+        others = self.detail.sections if self.detail and own.result is None else ()
+        return next((section for section in others if section.name == own.name), None)
+
     def result(self, name: str) -> Any:
-        """The result of an analysis by its name, None where data were missing."""
+        """The result of an analysis by its name, None where data were missing; never that of the detail pass."""
         return next((section.result for section in self.sections if section.name == name), None)
 
 
-def run_report(sections: tuple[Section, ...], trace: Trace) -> Report:
+def run_report(sections: tuple[Section, ...], trace: Trace, detail: Detail | None = None) -> Report:
     """The report on one trace, from its sections; what they found odd in it stands with the trouble of its file."""
+    made = _report("run", run_verdict(sections), sections, [_noted(sections, trace)])
+    return replace(made, together=together(sections), detail=detail and _detail_pass(detail))
+
+
+def _noted(sections: Sequence[Section], trace: Trace) -> Trace:
+    """The trace, with what its sections found odd among its warnings."""
     more = (_spoken(warning) for section in sections for warning in section.warnings)
     by_code = {warning.code: warning for warning in (*more, *trace.warnings)}  # of two with one code the file's own
     order = dict.fromkeys([w.code for w in trace.warnings] + list(by_code))
-    noted = replace(trace, warnings=tuple(by_code[code] for code in order))
-    return replace(_report("run", run_verdict(sections), sections, [noted]), together=together(sections))
+    return replace(trace, warnings=tuple(by_code[code] for code in order))
+
+
+def _detail_pass(detail: Detail) -> DetailPass:
+    recording = _recording(_noted(detail.sections, detail.trace)) if detail.trace else None
+    return DetailPass(recording, detail.sections, detail.missing)
 
 
 def _spoken(warning: TraceWarning | Caution) -> TraceWarning:

@@ -93,13 +93,22 @@ def load(run: Sequence[str], reading: Reading) -> tuple["Trace", ...]:
         show(f"Reading {run[0] if len(run) == 1 else f'{len(run)} files'}")
         from ..analyze.load import load_run
 
-        return load_run(
-            run,
-            largest_bytes=round(reading.max_gb * 10**9),
-            processes=reading.processes or usable_processors(),
-            cache=cache_folder() if reading.use_cache else None,
-            progress=show.bytes,
-        )
+        return load_run(run, **_how(reading), progress=show.bytes)
+
+
+def load_detail(trace: "Trace", reading: Reading) -> "Trace":
+    """The detail pass of a rank, read as its bundle was."""
+    from ..analyze import load as loader
+
+    return loader.load_detail(trace, **_how(reading))
+
+
+def _how(reading: Reading) -> dict[str, Any]:
+    return {
+        "largest_bytes": round(reading.max_gb * 10**9),
+        "processes": reading.processes or usable_processors(),
+        "cache": cache_folder() if reading.use_cache else None,
+    }
 
 
 def cache_folder() -> Path:

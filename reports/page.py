@@ -159,7 +159,9 @@ def _context(report: Report, medium: Medium) -> dict[str, object]:
     when = created(report)
     subject = " → ".join(recording.name for recording in report.recordings)
     title = f"{subject}: {sentence(report.verdict.sentence)}"
-    missing = [(section.title, section.missing) for section in report.sections if section.result is None]
+    shown_names = {section.name for section in report.shown_sections}
+    missing = [(s.title, s.missing) for s in report.sections if s.name not in shown_names]
+    missing += [("Detail pass", line)] if (line := headline.detail_missing(report)) else []
     untold = [("Everything else", reason) for reason in dict.fromkeys(r.withheld for r in report.recordings) if reason]
     context: dict[str, object] = {
         "report": report,
@@ -187,6 +189,7 @@ def _run_context(report: Report) -> dict[str, object]:
         "headlines": headline.headlines(report),
         "nothing_to_change": headline.nothing_to_change(report),
         "together": headline.together_lines(report),
+        "detail": headline.detail_lines(report),
     }
 
 
@@ -216,7 +219,7 @@ def _shown(report: Report, medium: Medium) -> list[Section]:
     told = ON_PAGE_ONE if medium.pdf and report.kind == "diff" else ()
     if not report.told:
         return [section for section in report.sections if section.name == "comparability"]
-    return [section for section in report.sections if section.result is not None and section.name not in told]
+    return [section for section in report.shown_sections if section.name not in told]
 
 
 def _contents(report: Report, shown: Sequence[Section]) -> list[tuple[str, str]]:

@@ -10,7 +10,17 @@ from ..analyze.analyses.buckets import bucket_name
 from ..analyze.device_measures import of_devices
 from ..analyze.findings import Evidence, Finding
 from ..analyze.loading.trouble import OF_ALL_RANKS, SENTENCES
-from .measures import Json, across_measures, across_withheld, measures_of, pct, us, withheld_of
+from .measures import (
+    Json,
+    across_measures,
+    across_withheld,
+    json_name,
+    measures_of,
+    pct,
+    section_measures,
+    us,
+    withheld_of,
+)
 from .model import Recording, Report
 from .prose import sentence
 
@@ -24,6 +34,8 @@ STEP_TIMES = {
 def summary(report: Report) -> Json:
     """Everything about one run; of several ranks each measure by rank, each row with its rank."""
     whole = _of_rank(report)
+    details = [found for one in report.ranks or (report,) for found in _detail(one)]
+    whole |= {"detail": details} if details else {}
     if not report.ranks:
         return whole
     by_rank = {other.rank: dict(whole) if other.rank == report.rank else _of_rank(other) for other in report.ranks}
@@ -82,9 +94,7 @@ def _of_rank(report: Report) -> Json:
         "schema": SCHEMA,
         "source": source_of(recording),
         "coverage": _coverage(report, recording),
-        "warnings": [
-            {"code": w.code, "count": w.count, "message": w.message, "harmless": w.harmless} for w in recording.warnings
-        ],
+        "warnings": _warnings_of(recording),
         "withheld": withheld,
         "measures": {**measures_of(report), "together": _together(report), **dict.fromkeys(withheld)},
         "ops": _ops(report),
@@ -98,6 +108,30 @@ def _of_rank(report: Report) -> Json:
         "findings": [_finding(f, recording) for f in report.findings],
         "verdict": verdict_of(report),
     }
+
+
+def _detail(report: Report) -> list[Json]:
+    """What only the detail pass tells, apart from all else: its times are those of slower steps."""
+    found, rank = report.detail, report.rank
+    if found is None:
+        return []
+    if found.recording is None:
+        return [{"rank": rank, "missing": found.missing}]
+    return [
+        {
+            "rank": rank,
+            "missing": None,
+            "sections": [section.name for section in report.shown_sections if report.is_of_detail(section)],
+            "source": source_of(found.recording),
+            "warnings": _warnings_of(found.recording),
+            "withheld": {json_name(name): why for section in found.sections for name, why in section.withheld.items()},
+            "measures": section_measures(found.sections),
+        }
+    ]
+
+
+def _warnings_of(recording: Recording) -> list[Json]:
+    return [{"code": w.code, "count": w.count, "message": w.message, "harmless": w.harmless} for w in recording.warnings]
 
 
 def source_of(recording: Recording) -> Json:

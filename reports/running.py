@@ -65,7 +65,9 @@ def run(
     program = Program(target, arguments, is_module).checked()
     place = folder or _free_folder(RUNS_FOLDER / program.name, options["force"])
     began_in, asked = Path.cwd(), on_demand and on_demand.absolute()  # the program may change its working directory
-    session = Session(Options(place.absolute(), title or program.name, program.command, **options), Requests(after_s, asked, repeat))
+    session = Session(
+        Options(place.absolute(), title or program.name, program.command, **options), Requests(after_s, asked, repeat)
+    )
     status = run_watched(program, session)
     if session.is_ours:
         _tell(session, began_in)

@@ -8,7 +8,7 @@ from ..analyze.allocations import HOST
 from ..analyze.analyses.memory import Memory, Pool
 from . import formats as f
 from .charts import Chart, Lane, Piece, StepSpan, over_time
-from .model import Report
+from .model import DetailPass, Report
 from .svg import Medium
 
 SMALL_HOST_BYTES = 2**20  # beside a GPU's memory, less than that on the host is a few scalars
@@ -17,7 +17,7 @@ SHORT_QUEUE = 1  # a queue that is never longer has nothing to show over time
 TimeFigures = tuple[dict[str, Chart], dict[str, str]]
 
 
-def memory_figures(report: Report, medium: Medium) -> TimeFigures:
+def memory_figures(report: Report | DetailPass, medium: Medium) -> TimeFigures:
     """`memory`: of the GPUs; `host_memory`: of the host."""
     found: Memory | None = report.result("memory")
     charts: dict[str, Chart] = {}
@@ -47,7 +47,7 @@ def _pieces(rows: pd.DataFrame, unit: str) -> tuple[Piece, ...]:
     return tuple(Piece(*row) for row in columns.itertuples(index=False, name=None))
 
 
-def _steps(report: Report) -> list[StepSpan]:
+def _steps(report: Report | DetailPass) -> list[StepSpan]:
     steps = report.result("steps")
     if steps is None or steps.window != "steps":
         return []

@@ -143,8 +143,9 @@ def write_bundle(folder: Path, *events: list[Event], snapshot: list[dict[str, An
     if snapshot is not None:
         averages.write_text(json.dumps({"torch": "2.13.0", "rows": snapshot}), encoding="utf-8")
     files = RankFiles(0, described(trace), None if snapshot is None else described(averages))
+    fields = {"title": "made", "captured_at": "2026-11-30T18:56:00Z", "ranks": (files,)}
     empty: dict[str, Any] = {"mode": None, "machine": {}, "versions": {}, "options": {}, "program": {}}
-    write_manifest(folder, Manifest(title="made", captured_at="2026-11-30T18:56:00Z", **{**empty, "ranks": (files,), **manifest}))
+    write_manifest(folder, Manifest(**{**empty, **fields, **manifest}))
     return folder
 
 

@@ -9,13 +9,15 @@ import tempfile
 import weakref
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from ...capture.bundle import (
+    DETAIL_FOLDER,
     MANIFEST_NAME,
     PART_NAME,
     BundleFile,
@@ -24,6 +26,7 @@ from ...capture.bundle import (
     manifest_names,
     newest_launch,
     read_manifest,
+    without_details,
 )
 from ...capture.errors import BundleError
 from .streams import EMPTY_ZIP, GZIP, ZIP, ZSTD, File, ordinary_file
@@ -133,6 +136,23 @@ def _member(given: str, folder: Any, file: BundleFile) -> File:
     return File(f"{given}/{file.name}", opener, size_bytes=file.size_bytes, sha256=file.sha256, packed="zip")
 
 
+def detail_inputs(given: str) -> list[Input]:
+    """The ranks of the detail pass inside a bundle that was named before, a folder or a zip."""
+    if not holds_detail(given):
+        raise BundleError(f"the bundle holds no folder {DETAIL_FOLDER} with a manifest")
+    with _damage_told(Path(given)):
+        return _of_bundle(f"{given}/{DETAIL_FOLDER}", _detail_place(Path(given)))
+
+
+def holds_detail(given: str) -> bool:
+    """Whether a bundle that was named before has a detail pass, readable or not."""
+    return is_bundle(_detail_place(Path(given)))
+
+
+def _detail_place(path: Path) -> Any:
+    return (path if path.is_dir() else _place_in_zip(path)) / DETAIL_FOLDER
+
+
 # Folders of traces
 
 
@@ -207,12 +227,10 @@ def _of_zip(path: Path) -> list[Input]:
     with archive:
         members = [info for info in archive.infolist() if not info.is_dir() and not _is_litter(info.filename)]
     names = [info.filename for info in members]
-    bundles = {name[: -len(_base(name))] for name in names if _base(name) == MANIFEST_NAME or PART_NAME.fullmatch(_base(name))}
+    bundles = _bundle_places(names)
     if len(bundles) == 1:
-        try:
+        with _damage_told(path):
             return _of_bundle(str(path), zipfile.Path(path, bundles.pop()))
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as problem:
-            raise BundleError(f"{path} is a damaged or encrypted zip file ({problem}); copy it again.") from problem
     traces = [info for info in members if info.filename.endswith(TRACE_SUFFIXES)]
     if len(traces) != 1:
         held = [info.filename for info in traces] or names
@@ -223,6 +241,26 @@ def _of_zip(path: Path) -> list[Input]:
     name = traces[0].filename
     file = File(f"{path}/{name}", partial(_open_member, path, name), size_bytes=traces[0].file_size, packed="zip")
     return [Input(str(path), file, rank_in(name))]
+
+
+def _place_in_zip(path: Path) -> zipfile.Path:
+    """Where the bundle lies in a zip that was read before."""
+    with _damage_told(path), zipfile.ZipFile(path) as archive:
+        [place] = _bundle_places([name for name in archive.namelist() if not _is_litter(name)])
+    return zipfile.Path(path, place)
+
+
+def _bundle_places(names: Sequence[str]) -> set[str]:
+    told = [name for name in names if _base(name) == MANIFEST_NAME or PART_NAME.fullmatch(_base(name))]
+    return without_details(name[: -len(_base(name))] for name in told)
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as problem:
+        raise BundleError(f"{path} is a damaged or encrypted zip file ({problem}); copy it again.") from problem
 
 
 def _open_member(path: Path, name: str) -> IO[bytes]:

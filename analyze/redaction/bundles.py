@@ -12,11 +12,21 @@ from typing import Any
 
 import msgspec
 
-from ...capture.bundle import BundleFile, HealthNote, Manifest, RankFiles, described, write_atomically, write_manifest
+from ...capture.bundle import (
+    DETAIL_FOLDER,
+    BundleFile,
+    HealthNote,
+    Manifest,
+    RankFiles,
+    described,
+    has_detail,
+    write_atomically,
+    write_manifest,
+)
 from ...capture.errors import BundleError
 from ..loading.events import NOT_JSON
 from ..loading.repair import Repairs
-from ..loading.sources import Input, inputs
+from ..loading.sources import Input, detail_inputs, holds_detail, inputs
 from ..loading.streams import File, Progress, refuse_altered
 from .events import Rules, by_rule
 from .texts import FRAME, Texts, Words
@@ -25,7 +35,7 @@ from .traces import words_in, words_of, write_redacted
 GZIP_LEVEL = 6  # as captures have it
 # Facts of the program that longpole itself writes; a program may add any others.
 PROGRAM_FACTS = frozenset(
-    ("git_commit", "autocast", "matmul_precision", "parameter_dtypes", "algorithm", "workload", "variant", "mode")
+    ("git_commit", "autocast", "matmul_precision", "parameter_dtypes", "algorithm", "workload", "variant", "mode", "detail")
 )
 PLAIN_SETTING = re.compile(r"[\d.,:]*|true|false|on|off|yes|no|(?:expandable_segments|max_split_size_mb):\w+", re.IGNORECASE)
 HIDDEN = "***"
@@ -40,22 +50,38 @@ class Redaction:
 
 
 def redact(run: str | Path, folder: Path, *, largest_bytes: int, progress: Progress | None = None) -> Redaction:
-    """Write the bundle's redacted files into the folder; BundleError where it is none, or its files are not the captured ones."""
+    """Write the bundle's redacted files, and those of its detail pass, into the folder.
+
+    BundleError where it is none, or its files are not the captured ones.
+    """
     given = inputs([run])
     manifests = [rank.manifest for rank in given if rank.manifest is not None]
     if len(manifests) < len(given):
         raise BundleError(f"{run} is not a bundle, and only bundles can be packed; capture with longpole to make one.")
+    passes = [(given, folder)]
+    if any(map(has_detail, manifests)) and holds_detail(str(run)):
+        passes.append((detail_inputs(str(run)), folder / DETAIL_FOLDER))
     known = Words()
-    for rank, manifest in zip(given, manifests, strict=True):
-        known |= words_of(msgspec.json.encode(manifest)) | words_in(rank.file, largest_bytes)
-    rules = Rules(Texts(known))
+    for rank in (rank for ranks, _ in passes for rank in ranks):
+        known |= words_of(msgspec.json.encode(rank.manifest)) | words_in(rank.file, largest_bytes)
+    rules = Rules(Texts(known))  # of all passes: what has one name in both keeps one
     repairs = Repairs()
+    for ranks, place in passes:
+        _pass(ranks, place, rules, largest_bytes, progress, repairs)
+    return Redaction(rules.left_out, repairs.dropped)
+
+
+def _pass(
+    given: Sequence[Input], folder: Path, rules: Rules, largest_bytes: int, progress: Progress | None, repairs: Repairs
+) -> None:
+    """One bundle of the one or two."""
+    folder.mkdir(exist_ok=True)
+    manifests = [rank.manifest for rank in given if rank.manifest is not None]
     files = [_rank(rank, folder, rules, largest_bytes, progress, repairs) for rank in given]
     for manifest in dict(zip(map(id, manifests), manifests, strict=True)).values():
         ranks = tuple(made for made, of in zip(files, manifests, strict=True) if of is manifest)
         rules.left_out.update(rank.memory.name for rank in manifest.ranks if rank.memory)
         write_manifest(folder, _manifest(manifest, ranks, rules))
-    return Redaction(rules.left_out, repairs.dropped)
 
 
 def _rank(given: Input, folder: Path, rules: Rules, largest_bytes: int, progress: Progress | None, repairs: Repairs) -> RankFiles:

@@ -7,7 +7,6 @@ from ..window import Plan
 from .loop import StepOn
 
 DETAIL_STEPS = 5
-DETAIL_FOLDER = "detail"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..assemble import About
 from ..budget import Budget
+from ..bundle import DETAIL_FOLDER
 from ..errors import CaptureError
 from ..recorder import Advice, Recorder, now, teller
 from ..staging import Staging, discard, is_free, prepared
@@ -16,7 +17,7 @@ from .live_objects import lives
 from .loop import BATCH as ON_BATCH
 from .loop import OPTIMIZER as ON_OPTIMIZER
 from .loop import StepRule
-from .options import DETAIL_FOLDER, Options
+from .options import Options
 from .requests import Requests
 from .seen import Seen
 from .watch import BACKWARD, DATA_LOADING, EVALUATION, FORWARD, OPTIMIZER, Watch
@@ -278,7 +279,7 @@ class Session:
         command = {"command": self.options.command} if self.options.command else {}
         facts = {**command, "step_on_asked": self.options.step_on, **self.seen.facts(self.rule, self.seen.all_steps - recorded)}
         if self.options.detail and not self._detail:
-            facts["detail"] = DETAIL_FOLDER
+            facts[DETAIL_FOLDER] = DETAIL_FOLDER
         return About(title, now(), mode, samples, facts)
 
 
