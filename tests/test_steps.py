@@ -1,7 +1,7 @@
 import pytest
 from make_trace import annotation, backward, kernel, loop, make_bundle, make_trace, op, step
 
-from longpole.analyze.analyses.steps import steps
+from longpole.analyze.analyses.steps import Steps, steps
 
 
 def busy(start: float, end: float) -> list[dict[str, object]]:
@@ -55,3 +55,21 @@ def test_whole_steps_of_all_kinds_count_and_only_those_of_one_kind_are_averaged(
 def test_the_steady_mean_leaves_out_a_leading_outlier_and_no_other():
     assert steps(make_trace(loop([200, 100, 100, 160], busy))).measures["step_mean_steady_ns"] == 120_000
     assert steps(make_trace(loop([100, 200, 100], busy))).measures["step_mean_steady_ns"] == pytest.approx(400_000 / 3)
+
+
+def around(before_ns: tuple[int, ...], after_ns: tuple[int, ...]) -> Steps:
+    """Of two steps of 100 us, in a bundle with these steps around them."""
+    return steps(make_bundle(loop([100, 100], busy), unprofiled_step_ns=before_ns, unprofiled_after_step_ns=after_ns))
+
+
+def test_steps_that_take_twice_as_long_behind_the_recording_as_before_it_are_a_caution():
+    [caution] = around((50_000,) * 3, (100_000,) * 3).warnings
+    assert caution.code == "steps_changed"
+    assert around((50_000,) * 3, (99_000,) * 3).warnings == ()
+    assert around((50_000,) * 2, (100_000,) * 2).warnings == ()  # too few to tell
+
+
+def test_steps_that_are_faster_under_the_profiler_are_a_caution():
+    [caution] = around((130_000,) * 3, ()).warnings
+    assert caution.code == "faster_when_profiled"
+    assert around((120_000,) * 3, ()).warnings == ()  # 0.83 of it

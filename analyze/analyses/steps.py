@@ -18,12 +18,12 @@ UNLIKE_RATIO = 2.0  # between the steps before a recording and those after it: t
 UNLIKE_STEPS = 3  # on each side, for that to be told
 FASTER_RATIO = 0.8  # profiled ÷ unprofiled step: a profiler makes no step faster
 STEPS_CHANGED = (
-    "Steps without the profiler took {before_ns} before the recording and {after_ns} after it (medians): the program did not go on"
-    " as before, by itself or because the profiler's start held it up, and the recorded steps may be like neither."
+    "Steps without the profiler took {before_ns} before the recording and {after_ns} after it (medians): the program did not go"
+    " on as before, by itself or because the profiler's start held it up, and the recorded steps may be like neither."
 )
 FASTER = (
-    "The recorded steps took {profiled_ns} and those without the profiler {unprofiled_ns} (medians): these are other steps, or the"
-    " machine was busy then, and the recorded ones may not stand for the program."
+    "The recorded steps took {profiled_ns} and those without the profiler {unprofiled_ns} (medians): these are other steps, or"
+    " the machine was busy then, and the recorded ones may not stand for the program."
 )
 
 
