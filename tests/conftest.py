@@ -1,3 +1,4 @@
+import signal
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,8 @@ from shared_data import SHARED
 
 settings.register_profile("steady", deadline=None)  # a slow machine is no failure
 settings.load_profile("steady")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # what a shell runs in its background ignores it, and so would our programs
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

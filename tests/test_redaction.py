@@ -223,6 +223,15 @@ def test_a_command_keeps_its_script_and_settings_that_are_plain(tmp_path: Path):
     }  # fmt: skip
 
 
+def test_a_module_is_named_like_a_script_and_how_its_loop_was_found_stays(tmp_path: Path):
+    found = {"step_ends_on": "optimizer SGD", "optimizers": "SGD (32 steps so far)", "models": "Net"}
+    program = {"command": "-m package.train --data acme", **found}
+    run = write_bundle(tmp_path / "run", [step(1, 0, 100)], program=program)
+    assert read_manifest(redacted(run, tmp_path / "clean")).program == {
+        "command": "-m package.train", **found, "redacted": True,
+    }  # fmt: skip
+
+
 # Secrets
 
 

@@ -34,9 +34,10 @@ from .traces import words_in, words_of, write_redacted
 
 GZIP_LEVEL = 6  # as captures have it
 # Facts of the program that longpole itself writes; a program may add any others.
-PROGRAM_FACTS = frozenset(
-    ("git_commit", "autocast", "matmul_precision", "parameter_dtypes", "algorithm", "workload", "variant", "mode", "detail")
-)
+PROGRAM_FACTS = frozenset((
+    "git_commit", "autocast", "matmul_precision", "parameter_dtypes", "algorithm", "workload", "variant", "mode", "detail",
+    "step_ends_on", "step_on_asked", "optimizers", "models",
+))  # fmt: skip
 PLAIN_SETTING = re.compile(r"[\d.,:]*|true|false|on|off|yes|no|(?:expandable_segments|max_split_size_mb):\w+", re.IGNORECASE)
 HIDDEN = "***"
 
@@ -162,7 +163,8 @@ def _program(program: dict[str, Any], rules: Rules) -> dict[str, Any]:
 
 def _script(command: str) -> str:
     try:
-        first = shlex.split(command)[:1]
+        words = shlex.split(command)
     except ValueError:  # an open quote
-        first = command.split()[:1]
-    return first[0].replace("\\", "/").rsplit("/", 1)[-1] if first else ""
+        words = command.split()
+    words = words[: 2 if words[:1] == ["-m"] else 1]
+    return " ".join(word.replace("\\", "/").rsplit("/", 1)[-1] for word in words)
