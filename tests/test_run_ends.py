@@ -175,6 +175,18 @@ def test_the_program_ends_once_all_is_recorded_where_that_is_asked_for(tmp_path:
     assert ran.manifest.complete
 
 
+def test_a_class_that_breaks_the_watching_breaks_nothing_of_the_program(tmp_path: Path):
+    source = LOOP + (
+        "class Own(nn.Sequential):\n    def parameters(self, recurse=True):\n        raise ZeroDivisionError('mine')\n"
+        "train(3)\nnet = Own(*net)\ntrain(20)\nprint('trained')\n"
+    )
+    ran = run_source(tmp_path, source, options=FEW)
+    assert (ran.status, ran.output) == (0, "trained\n")
+    assert "Watching the program failed, and nothing more is recorded; the program itself goes on." in ran.errors
+    assert "ZeroDivisionError: mine" in ran.errors
+    assert not ran.bundle.exists()
+
+
 # Signals
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,20 @@ class Session:
 
     def profiler_ended(self) -> None:
         self._foreign_profiler = False
+
+    def failed(self, failure: Exception) -> None:
+        """Watching went wrong: stop it, keep the traceback for whoever repairs it, and leave the program alone."""
+        told = "".join(traceback.format_exception(failure))
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None and recorder.done:  # it is whole
+            recorder.leave(None)
+            self.bundles.append(self._folder)
+        elif recorder is not None:
+            recorder.give_up(CaptureError("Watching the program failed."))
+        if recorder is not None:
+            self._staging = None
+        self.problems.append(f"Watching the program failed, and nothing more is recorded; the program itself goes on.\n{told}")
+        self._stop_watching()
 
     # Steps
 

@@ -47,6 +47,8 @@ class Observer(Protocol):
 
     def profiler_ended(self) -> None: ...
 
+    def failed(self, failure: Exception) -> None: ...
+
 
 class Watch:
     """Tells of calls in one thread of this process: the first that steps an optimizer, or until then that calls anything."""
@@ -131,7 +133,7 @@ class Watch:
 
     def _called(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         module = args[0]
-        if not self._tells() or self._is_inside() or not (kind := self._kind(module)):
+        if not self._tells() or self._is_inside() or not (kind := self._safely(self._kind, module)):
             return original(*args, **kwargs)
         self._thread = threading.get_ident()
         self.module_classes.add(type(module))
@@ -158,11 +160,11 @@ class Watch:
             return original(*args, **kwargs)
         optimizer, stepped = (args[1] if len(args) > 1 else kwargs["optimizer"]), self._stepped
         if not self._open:
-            self.observer.began(OPTIMIZER, optimizer)
+            self._safely(self.observer.began, OPTIMIZER, optimizer)
         with self.observer.marked(OPTIMIZER):
             result = original(*args, **kwargs)
         if self._stepped == stepped:
-            self.observer.ended(OPTIMIZER, optimizer)
+            self._safely(self.observer.ended, OPTIMIZER, optimizer)
         return result
 
     def _plain(self, kind: str, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -177,7 +179,7 @@ class Watch:
             return
         self._leave_failed()
         if not self._open:
-            self.observer.began(OPTIMIZER, optimizer)
+            self._safely(self.observer.began, OPTIMIZER, optimizer)
         mark = self.observer.marked(OPTIMIZER)
         self._open.append((OPTIMIZER, mark))
         self._stepping.append(sys._getframe(1))
@@ -190,12 +192,12 @@ class Watch:
         if places:
             self._leave_open(places[-1])
         self._stepped += 1
-        self.observer.ended(OPTIMIZER, optimizer)
+        self._safely(self.observer.ended, OPTIMIZER, optimizer)
 
     def _profiler_began(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._tells() and not is_own(args[0]):
             self._foreign_profilers.add(args[0])
-            self.observer.profiler_began()
+            self._safely(self.observer.profiler_began)
         return original(*args, **kwargs)
 
     def _profiler_ended(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -204,7 +206,15 @@ class Watch:
         finally:
             if self._tells() and args[0] in self._foreign_profilers:
                 self._foreign_profilers.discard(args[0])
-                self.observer.profiler_ended()
+                self._safely(self.observer.profiler_ended)
+
+    def _safely(self, action: Callable[..., Any], *args: object) -> Any:
+        """What goes wrong on our side ends the watching, and not the program."""
+        try:
+            return action(*args)
+        except Exception as failure:  # noqa: BLE001 - a bug of ours, or a class of the program's that answers in its own way
+            self.observer.failed(failure)
+            return None
 
     # Where it is called
 
@@ -226,7 +236,7 @@ class Watch:
         self, kind: str, subject: object, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if not self._open:
-            self.observer.began(kind, subject)
+            self._safely(self.observer.began, kind, subject)
         place, mark = len(self._open), self.observer.marked(kind)
         self._open.append((kind, mark))
         mark.__enter__()
@@ -234,7 +244,7 @@ class Watch:
             result = original(*args, **kwargs)
         finally:
             self._leave_open(place)
-        self.observer.ended(kind, subject)
+        self._safely(self.observer.ended, kind, subject)
         return result
 
     def _leave_open(self, place: int) -> None:
