@@ -6,9 +6,9 @@ from pathlib import Path
 
 from .bundle import HealthNote
 from .health import PARSE_LIMIT_BYTES
-from .snapshot import EVENT_BUDGET
 from .window import Plan, activities, cuda_available, own, quiet_kineto, refuse_second_profiler, synchronize
 
+AVERAGED_EVENTS = 100_000  # that torch reads back for its averages where nobody asked for a number of steps: up to 13 seconds
 EVENT = b'"ph"'  # once in every event of a trace
 
 
@@ -36,7 +36,7 @@ class Budget:
 
     def fitted(self, plan: Plan, weight: Weight) -> tuple[Plan, HealthNote | None]:
         """The plan with as many steps as can be held, at most its own; and what to tell where that is fewer."""
-        wanted = min(EVENT_BUDGET // max(weight.events, 1), int(self.seconds * 1e9 / max(weight.step_ns, 1)))
+        wanted = min(AVERAGED_EVENTS // max(weight.events, 1), int(self.seconds * 1e9 / max(weight.step_ns, 1)))
         most = min(self.events // max(weight.events, 1), self.size_bytes // max(weight.size_bytes, 1))
         steps = max(min(plan.steps, max(wanted, self.least), most), 1)
         if steps == plan.steps:

@@ -5,8 +5,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-# Reading the events back costs 65 to 130 us each: at this many, up to 13 seconds in the middle of the user's program.
-EVENT_BUDGET = 100_000
+# Reading the events back costs 65 to 130 us each: at this many, up to 25 seconds in the middle of the user's program.
+EVENT_BUDGET = 200_000
 
 # Every attribute that differs between rows of FunctionEventAvg; the rest is derived from these.
 ROW_ATTRIBUTES = (

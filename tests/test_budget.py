@@ -2,8 +2,7 @@
 
 import pytest
 
-from longpole.capture.budget import Budget, Weight
-from longpole.capture.snapshot import EVENT_BUDGET
+from longpole.capture.budget import AVERAGED_EVENTS, Budget, Weight
 from longpole.capture.window import Plan
 
 PLAN = Plan(steps=20, wait=5, warmup=3)
@@ -14,7 +13,7 @@ MS = 1_000_000
     ("weight", "steps"),
     [
         (Weight(events=1_000, size_bytes=500_000, step_ns=10 * MS), 20),  # light: all that were planned
-        (Weight(events=EVENT_BUDGET // 15, size_bytes=500_000, step_ns=10 * MS), 15),  # as many as torch can average
+        (Weight(events=AVERAGED_EVENTS // 15, size_bytes=500_000, step_ns=10 * MS), 15),  # as many as torch can average
         (Weight(events=50_000, size_bytes=500_000, step_ns=10 * MS), 10),  # at least so many, without torch's averages
         (Weight(events=250_000, size_bytes=500_000, step_ns=10 * MS), 4),  # a million events
         (Weight(events=1_000, size_bytes=64 * 2**20, step_ns=10 * MS), 4),  # 256 MiB

@@ -98,9 +98,19 @@ JOBS = ("mlp", "convnet", "transformer", "generate", "dqn")
 def test_the_phases_of_a_bundled_workload_are_those_it_marks_itself(tmp_path: Path, workload: str):
     if workload == "dqn":
         pytest.importorskip("gymnasium", reason="gymnasium is needed to play")
-    ran = run_watched(tmp_path, PROGRAMS / "annotated.py", workload, options=["--steps", "20"])
-    assert ran.status == 0, ran.errors
-    trace = load(ran.bundle)
+    for attempt in ("first", "second"):  # another program on the machine may come between two marks
+        (folder := tmp_path / attempt).mkdir()
+        ran = run_watched(folder, PROGRAMS / "annotated.py", workload, options=["--steps", "20"])
+        assert ran.status == 0, ran.errors
+        apart = phases_apart(ran.bundle)
+        if not apart:
+            return
+    pytest.fail(str(apart))
+
+
+def phases_apart(bundle: Path) -> dict[str, tuple[float, float]]:
+    """Found and marked median, ns, of the phases in which these differ by more than PHASE_SHARE of the median step."""
+    trace = load(bundle)
     found, steps = step_time(trace).per_step("phase"), step_time(trace).steps
     marked = {phase: np.zeros(len(steps)) for phase in ALIKE}
     for name, start, end in zip(trace.host.name, trace.host.start_ns, trace.host.end_ns, strict=True):
@@ -108,6 +118,8 @@ def test_the_phases_of_a_bundled_workload_are_those_it_marks_itself(tmp_path: Pa
         if not mark and phase in ALIKE:  # a mark around the first call of a step begins in the step before
             marked[phase] += (np.minimum(steps["end_ns"], end) - np.maximum(steps["start_ns"], start)).clip(lower=0).to_numpy()
     assert np.median(marked["forward"]) > 0
-    for phase, marked_ns in marked.items():  # medians: the first step lacks the mark that began before the profiler did
-        own_ns = float(found[phase].median()) if phase in found else 0.0
-        assert own_ns == pytest.approx(float(np.median(marked_ns)), abs=PHASE_SHARE * steps["step_ns"].median()), phase
+    medians = {  # the first step lacks the mark that began before the profiler did
+        phase: (float(found[phase].median()) if phase in found else 0.0, float(np.median(ns))) for phase, ns in marked.items()
+    }
+    allowed_ns = PHASE_SHARE * steps["step_ns"].median()
+    return {phase: pair for phase, pair in medians.items() if abs(pair[0] - pair[1]) > allowed_ns}
