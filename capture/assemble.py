@@ -18,6 +18,7 @@ from .snapshot import EVENT_BUDGET, encoded, snapshot
 from .staging import Staging, publish
 
 INCOMPLETE_CODES = ("exception", "loop_ended", "steps_missing", "trace_invalid")
+INTERRUPTED = "snapshot_interrupted"
 GZIP_LEVEL = 6  # measured on a 41 MB trace: 9 takes three times as long for a file 10 % smaller
 
 
@@ -107,6 +108,12 @@ def write_bundle(staging: Staging, plan: Settings, window: Recorded, about: Abou
     return manifest
 
 
+def raise_interrupt(manifest: Manifest) -> None:
+    """KeyboardInterrupt, where it came while the bundle was made."""
+    if any(note.code == INTERRUPTED for note in manifest.health):
+        raise KeyboardInterrupt
+
+
 def packed(export: Path, trace: Path) -> Path:
     """The export, compressed; the same text always makes the same bytes."""
     with (
@@ -149,6 +156,8 @@ def snapshot_files(
         return dict(_written_snapshots(folder, rank, window, events, options)), notes
     except RuntimeError as failure:  # torch cannot always read its own events back, with stacks above all
         return {}, [HealthNote("snapshot_failed", f"key_averages() failed in torch: {failure}")]
+    except KeyboardInterrupt:  # it takes a while, and the trace is whole: `raise_interrupt` passes it on once that is kept
+        return {}, [HealthNote(INTERRUPTED, "key_averages() was left out: Ctrl-C came while torch read its events back.")]
 
 
 def _written_snapshots(

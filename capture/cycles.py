@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .assemble import About, Outcome, write_bundle
-from .bundle import HealthNote
+from .assemble import About, Outcome, raise_interrupt, write_bundle
+from .bundle import HealthNote, Manifest
 from .errors import CaptureError
 from .launch import this_launch
 from .machine import model_facts
@@ -82,12 +82,13 @@ class BundleHandler:
         folder = self._folder if self._cycles == 1 else self._folder.with_name(f"{self._folder.name}-{self._cycles}")
         staging = prepared(folder, force=self._force, launch=this_launch())
         try:
-            self._assemble(profiler, cycle, staging)
+            manifest = self._assemble(profiler, cycle, staging)
         finally:
             discard(staging)
         self.bundles.append(folder)
+        raise_interrupt(manifest)
 
-    def _assemble(self, profiler: "profile", cycle: "Cycle", staging: Staging) -> None:
+    def _assemble(self, profiler: "profile", cycle: "Cycle", staging: Staging) -> Manifest:
         export = staging.hidden / EXPORT_NAME
         try:
             profiler.export_chrome_trace(str(export))
@@ -101,7 +102,7 @@ class BundleHandler:
         outcome = Outcome(cycle.steps, (), cycle.ended_early, notes=tuple(notes))
         setup = Setup(profiler.record_shapes, profiler.with_stack, profiler.profile_memory, self._cycles)
         about = replace(self._about, captured_at=now())
-        write_bundle(staging, setup, _Finished(_records_cuda(profiler), profiler, export), about, outcome)
+        return write_bundle(staging, setup, _Finished(_records_cuda(profiler), profiler, export), about, outcome)
 
     def _fail(self, failure: CaptureError) -> None:
         self.failures.append(failure)

@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from .assemble import About, Outcome, write_bundle
+from .assemble import About, Outcome, raise_interrupt, write_bundle
 from .beside import Beside, threads_beside
 from .budget import Budget, Probe
 from .bundle import HealthNote, Manifest, write_manifest
@@ -281,6 +281,7 @@ class Recorder:
         self._stage = self._followed
         if ended_early or not self._plan.after:
             self._close()
+        raise_interrupt(self._manifest)
 
     def _close(self) -> None:
         """Put the times after the window into the manifest."""

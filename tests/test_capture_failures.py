@@ -197,6 +197,21 @@ def test_ctrl_c_while_the_bundle_is_made_is_the_programs_and_the_older_bundle_st
     run_loop(tmp_path / "other")  # and nothing is left running
 
 
+@posix
+def test_ctrl_c_while_torch_reads_its_events_back_is_the_programs_and_the_trace_is_kept(tmp_path: Path):
+    def press(frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name == "key_averages":
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_with(tmp_path / "run", lambda turn: sys.setprofile(press) if turn == LAST - 1 else None)
+    manifest = read_manifest(tmp_path / "run")
+    assert (manifest.complete, manifest.health[0].code) == (True, "snapshot_interrupted")
+    assert manifest.ranks[0].key_averages is None
+    run_loop(tmp_path / "other")  # and nothing is left running
+
+
 # How a loop ends
 
 
